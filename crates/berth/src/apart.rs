@@ -1,5 +1,5 @@
-//! `berth controller-manager`, `berth scheduler`, `berth node`: parts of a control plane as processes of their own, which speak to an API server over
-//! HTTPS.
+//! `berth controller-manager`, `berth scheduler`, `berth node`: components of a control plane as separate processes, which connect to an
+//! API server over HTTPS.
 
 mod delegate;
 mod health;
@@ -39,23 +39,23 @@ use std::{
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// How long after a server could not be reached it is tried again.
+/// The delay before another attempt to connect to an unreachable server.
 const RETRY: SignedDuration = SignedDuration::from_secs(1);
 
 /// One of the parts.
 #[derive(Clone, Copy)]
 struct Part {
     name: &'static str,
-    /// The port of the health endpoint, as upstream's.
+    /// The default port of the health endpoint, as upstream's.
     port: u16,
     /// Whether its metrics show workloads, on a cluster whose API server does not.
     shows_workloads: bool,
 }
 
-/// Starts a part, once it may work.
+/// Starts a part, as soon as it may act.
 type Begin<'a> = Box<dyn FnOnce(Site) + 'a>;
 
-/// What a part works with.
+/// The inputs of a part.
 struct Site {
     cluster: Arc<dyn Cluster>,
     env: Env,
@@ -126,8 +126,8 @@ pub(crate) fn node(options: &Node) -> Outcome<ExitCode> {
     run(&options.part, Part { name: "berth-node", port: 10250, shows_workloads: false }, |_, _| Ok(()), prepare)
 }
 
-/// Runs a part until a signal comes or something panics; it ends in order, so that the next can begin at once. What it does `aside` does not wait until it
-/// leads. `prepare` learns whose API server it is, and may refuse.
+/// Runs a part until a signal arrives or a task panics. Shuts down in order, so that the next leader can start at once. `aside` does not
+/// wait for the leadership. `prepare` gets the vendor of the API server, and can refuse it.
 fn run<'a>(
     options: &PartOptions,
     part: Part,
@@ -152,7 +152,7 @@ fn run<'a>(
                 Err(fault.into())
             }
             ended = work(options, lease, part, &health, env, &signals, prepare) => ended,
-            // One who is in a hurry.
+            // A second signal.
             signal = signals.beyond(1) => Ok(signal.exit_code()),
         }
     })
@@ -198,7 +198,7 @@ async fn work<'a>(
         pending::<()>().await;
     };
     let told = async {
-        // A cache may never be complete, as without the right to list: a signal ends the part all the same.
+        // A cache may never become complete, for example without the permission to list. A signal ends the part anyway.
         tokio::select! {
             () = synced => {}
             _ = signals.beyond(0) => {}
@@ -218,7 +218,7 @@ async fn work<'a>(
     }
 }
 
-/// Waits until this one leads.
+/// Waits for the leadership.
 async fn elect(cluster: &RemoteCluster, env: &Env, health: &Health, lease: ObjectKey, timing: Timing) -> Leader {
     let identity = env::identity(env);
     Output::Stdout.line(&format!("{identity} waits to acquire the lease {lease}"));
@@ -230,7 +230,8 @@ async fn elect(cluster: &RemoteCluster, env: &Env, health: &Health, lease: Objec
     leader
 }
 
-/// Waits for a server that cannot be reached. A refusal is final: it would be the same again. Also returns the vendor of the server.
+/// Waits for an unreachable server. A rejection is final, because another attempt would end the same way. Also returns the vendor of the
+/// server.
 async fn connect(options: &PartOptions, env: &Env) -> Outcome<(RemoteCluster, Vendor)> {
     let mut is_told = false;
     loop {

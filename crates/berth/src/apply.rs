@@ -1,4 +1,4 @@
-//! Applying a manifest from inside the process, as `kubectl apply` does from outside.
+//! Applies a manifest inside the process, as `kubectl apply` does from outside.
 
 use crate::{
     manifests::Document,
@@ -13,7 +13,7 @@ use berth_workloads::resources::NAMESPACES;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, fmt, sync::Arc};
 
-/// What became of one document.
+/// The result for one document.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub(crate) resource: Arc<Resource>,
@@ -21,15 +21,15 @@ pub(crate) struct Applied {
     pub(crate) name: String,
     pub(crate) change: Configured,
     pub(crate) warnings: Vec<String>,
-    /// What the manifest has changed of an object that existed.
+    /// The manifest's changes of an existing object.
     changes: Vec<Difference>,
-    /// From the object to the manifest, where the manifest has not changed since it was last applied.
+    /// Differences between the object and a manifest that has not changed since it was last applied.
     kept: Vec<Difference>,
 }
 
-/// How many differences of one object are printed.
+/// How many differences berth prints for one object.
 const DIFFERENCES_MAX: usize = 10;
-/// How much of a value is printed, in columns of a terminal.
+/// How much of a value berth prints, in terminal columns.
 const VALUE_COLUMNS_MAX: usize = 60;
 
 impl Applied {
@@ -38,7 +38,7 @@ impl Applied {
         format!("{}/{}", GroupKind::new(self.resource.group(), &self.resource.names().singular), self.name)
     }
 
-    /// The lines to print about it: its name, what has changed, and what stays although the manifest differs.
+    /// The lines to print for the object: its name, the changes, and the values that remain although the manifest differs.
     pub(crate) fn lines(&self) -> Vec<String> {
         let changes = self
             .changes
@@ -59,7 +59,7 @@ impl Applied {
     fn shown(&self, value: Option<&Value>) -> String {
         match value {
             None => "unset".to_owned(),
-            // Terminals are recorded, and logs of CI are read by many.
+            // Terminals can be recorded, and many users can read CI logs.
             Some(_) if self.resource.kind() == "Secret" => "(not shown)".to_owned(),
             Some(Value::String(text)) if !text.is_empty() && !text.contains(char::is_control) => one_line(text, VALUE_COLUMNS_MAX),
             Some(other) => one_line(&other.to_string(), VALUE_COLUMNS_MAX),
@@ -67,7 +67,7 @@ impl Applied {
     }
 }
 
-/// The first of them, and how many there are more.
+/// The first lines, and the number of the remaining ones.
 fn some(lines: impl ExactSizeIterator<Item = String>) -> impl Iterator<Item = String> {
     let more = lines.len().saturating_sub(DIFFERENCES_MAX);
     lines.take(DIFFERENCES_MAX).chain((0 < more).then(|| format!("  and {more} more")))
@@ -94,7 +94,7 @@ pub(crate) enum ApplyError {
 }
 
 impl ApplyError {
-    /// Whether berth has no objects of this kind: the rest of the manifest can do without.
+    /// Whether berth does not serve this kind. The rest of the manifest does not depend on it.
     pub(crate) fn is_unserved(&self) -> bool {
         matches!(self, Self::UnknownKind { .. } | Self::Refused { source: ApiError::NotServed { .. }, .. })
     }
@@ -115,7 +115,7 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Adds a document's fault; one of a kind that is not served is only reported where `skips_unserved`.
+    /// Adds a document's fault. Where `skips_unserved`, only reports the fault of a kind that is not served.
     pub(crate) fn add(&mut self, error: &ApplyError, skips_unserved: bool, output: Output) {
         if error.is_unserved() && skips_unserved {
             return output.line(&format!("  skipped: {}", chain(error)));
@@ -145,7 +145,8 @@ impl Faults {
     }
 }
 
-/// Creates what is missing. Of what exists it changes what differs from the manifest that was applied last: a rollout that began since then goes on.
+/// Creates missing objects. In existing objects, changes only what differs from the last applied manifest, so that a rollout in progress
+/// continues.
 pub(crate) async fn apply(registry: &Registry, document: &Document) -> Result<Applied, ApplyError> {
     let kind = GroupVersionKind::as_written(&text(&document.object, "/apiVersion"), &text(&document.object, "/kind"));
     let Some(resource) = registry.resources().by_kind(&kind).cloned() else {

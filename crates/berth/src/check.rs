@@ -1,4 +1,4 @@
-//! `berth check`: whether a store is whole.
+//! `berth check`: checks whether a store is intact.
 
 use crate::{cli::Check, data_dir, progress::line};
 use berth_registry::ResourceTable;
@@ -11,19 +11,19 @@ use std::{
     sync::Arc,
 };
 
-/// What was found, for programs. Stable: fields are only ever added.
+/// The result, for programs. Stable: fields are only ever added.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Checked<'r> {
     store: &'r Path,
     whole: bool,
     objects: usize,
-    /// The last that can be read.
+    /// The last readable revision.
     revision: u64,
-    /// The last that is known to have been acknowledged.
+    /// The last revision that the store is known to have acknowledged.
     acknowledged_revision: Option<u64>,
     files: Vec<CheckedFile<'r>>,
-    /// Files that a start removes.
+    /// Files that the next start removes.
     left_over: &'r [String],
     faults: Vec<CheckedFault<'r>>,
 }
@@ -62,7 +62,7 @@ impl<'r> Checked<'r> {
     }
 }
 
-/// Reads the store and reports what is intact: 0 if all of it is, else 1.
+/// Reads the store and reports which parts are intact. Returns 0 if all are, else 1.
 pub(crate) fn run(options: &Check) -> Result<ExitCode, Box<dyn Error>> {
     let store = store_of(options)?;
     let report = berth_store::check(&store, Arc::<ResourceTable>::default())?;

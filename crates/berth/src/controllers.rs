@@ -35,29 +35,29 @@ pub(crate) struct ControllerOptions {
 }
 
 impl ControllerOptions {
-    /// Whom analyses ask.
+    /// The providers for analyses.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The file is invalid.
     pub(crate) fn providers(&self) -> Result<Analyses, OpenError> {
         let file = self.analysis_providers.as_deref().map(FileProviders::open).transpose()?;
         Ok(Analyses(file.map(Arc::new)))
     }
 }
 
-/// Whom analyses ask: those of the administrator's file, if there is one. Cheap to clone.
+/// The providers for analyses, from the administrator's file if there is one. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Analyses(Option<Arc<FileProviders>>);
 
 impl Analyses {
-    /// The file is followed from now on.
+    /// Follows changes of the file from now on.
     pub(crate) fn follow(&self, env: &Env) {
         if let Some(file) = &self.0 {
             env.spawner.spawn("providers of analyses", Arc::clone(file).follow(Arc::clone(&env.clock)).boxed());
         }
     }
 
-    /// Who is asked.
+    /// The providers.
     pub(crate) fn providers(&self) -> Arc<dyn Providers> {
         match &self.0 {
             Some(file) => Arc::<FileProviders>::clone(file),

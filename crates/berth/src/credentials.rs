@@ -1,4 +1,4 @@
-//! Options about credentials, named as upstream's, and what a server is started with: its own keys, or files that several servers share.
+//! Credential options, named as upstream's, and the identity of a server: its own keys, or files that several servers share.
 
 use berth_apiserver::{
     Credentials, Pki, PkiOptions, TlsError,
@@ -21,7 +21,7 @@ use tokio::sync::watch;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// The delay after which the authority is published again to namespaces where that failed.
+/// The delay before another attempt to publish the authority to namespaces where that failed.
 const PUBLISH_AGAIN: SignedDuration = SignedDuration::from_secs(5);
 
 /// The options for credentials of a server.
@@ -62,7 +62,7 @@ pub(crate) struct CredentialOptions {
     pub(crate) service_account_issuer: Vec<String>,
 }
 
-/// By upstream's rule: with a colon it is an address.
+/// Follows upstream's rule: a text with a colon must be a URL.
 fn issuer(text: &str) -> Result<String, &'static str> {
     match text {
         "" => Err("an issuer must not be empty"),
@@ -73,20 +73,20 @@ fn issuer(text: &str) -> Result<String, &'static str> {
     }
 }
 
-/// What a server is started with.
+/// The credentials of a server at its start.
 pub(crate) struct Identity {
     /// The followed authority that clients must trust.
     pub(crate) following: Following,
-    /// The file that it is read from.
+    /// The source file of the authority.
     pub(crate) root_ca_file: PathBuf,
-    /// The authorities of the control plane, as PEM: the first owns the objects, the others may have owned them before.
+    /// The authorities of the control plane, as PEM. The first owns the objects. The others may have owned them before.
     pub(crate) authorities: Vec<String>,
-    /// The administrator's certificate; `None`: others make them.
+    /// The administrator's certificate. `None`: other programs create them.
     pub(crate) admin: Option<Pair>,
 }
 
 impl CredentialOptions {
-    /// What must be right before anything starts.
+    /// Checks the options before anything starts.
     ///
     /// # Errors
     /// The clients would have no authority to trust.
@@ -107,10 +107,11 @@ impl CredentialOptions {
         }
     }
 
-    /// Reads the files. What none is named for is the server's own, kept in the data folder; where clients' authorities are named nothing is.
+    /// Reads the files. Without a file option, uses the server's own credentials in the data folder. If an option names clients'
+    /// authorities, uses only files.
     ///
     /// # Errors
-    /// A file that is no such thing.
+    /// A file has the wrong content.
     pub(crate) fn identity(&self, data_dir: &Path, bind: IpAddr, extra_names: &[String], env: &Env) -> Outcome<Identity> {
         if let Some(path) = &self.client_ca_file {
             let nothing = Pair { certificate: String::new(), key: String::new() };
@@ -169,7 +170,7 @@ async fn publish(registry: Registry, mut root_ca: watch::Receiver<String>, clock
     }
 }
 
-/// The certificates of a file, as PEM, each by itself, without other contents of the file.
+/// The certificates in a PEM file, each separately, without other contents of the file.
 pub(crate) fn authorities_in(path: &Path, option: &str) -> Outcome<Vec<String>> {
     let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error} ({option})", path.display()))?;
     let found = certificates(&text);

@@ -1,4 +1,4 @@
-//! `berth dashboard`: the web page of any cluster; and that of `berth up` ([`own`]). What they show is `berth-dashboard`'s.
+//! `berth dashboard`: the web page of any cluster; and the page of `berth up` ([`own`]). The crate `berth-dashboard` contains the pages.
 
 mod late;
 pub(crate) mod own;
@@ -65,7 +65,7 @@ pub(crate) struct DashboardOptions {
     #[arg(short, long, action = clap::ArgAction::Count)]
     pub(crate) verbose: u8,
 
-    // The last: otherwise the following options would be under its heading.
+    // Last, because otherwise the following options would be under its heading.
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }
@@ -143,7 +143,7 @@ fn link_text(link: &str) -> String {
     )
 }
 
-/// Has the browser open a link.
+/// Opens a link in the browser.
 fn open(link: &str) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let started = Command::new(program).arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();

@@ -25,22 +25,22 @@ pub(crate) enum StoreKind {
     Etcd,
 }
 
-/// What is made in it. The store shuts its own folder.
+/// The entries of the folder that berth creates. The store restricts the permissions of its own folder.
 const OWN: [&str; 5] = ["store", "store.making", "pki", "kubeconfig", LOCK];
 
-/// The file that keeps other control planes out. It also records whether there was a store.
+/// The lock file, which excludes other control planes. It also records whether the folder has had a store.
 pub(crate) const LOCK: &str = "lock";
 
-/// A data folder; a throw-away one is removed with the value.
+/// A data folder. A temporary one is removed on drop.
 #[derive(Debug)]
 pub(crate) struct DataDir {
     path: PathBuf,
-    /// Held as long as a control plane uses the folder.
+    /// Locked as long as a control plane uses the folder.
     _lock: Option<File>,
     _throw_away: Option<TempDir>,
 }
 
-/// Why there is no data folder.
+/// Why berth cannot use a data folder.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DataDirError {
     #[error("there is no home folder for data; choose a folder with --data-dir")]
@@ -74,10 +74,10 @@ impl DataDir {
         Ok(Self { path: fs::canonicalize(&path).unwrap_or(path), _lock: None, _throw_away: None })
     }
 
-    /// Keeps it from other control planes, whatever store they have: certificates and kubeconfig are here too.
+    /// Locks the folder against other control planes, for every kind of store: it also contains certificates and the kubeconfig.
     ///
     /// # Errors
-    /// Another process has it.
+    /// Another process holds the lock.
     pub(crate) fn locked(self) -> Result<Self, DataDirError> {
         let failed = |source| DataDirError::Lock { path: self.path.clone(), source };
         let file = File::options().create(true).truncate(false).write(true).mode(0o600).open(self.path.join(LOCK)).map_err(failed)?;
@@ -88,7 +88,7 @@ impl DataDir {
         }
     }
 
-    /// A new folder of its owner's, with an unguessable name.
+    /// A new folder with an unguessable name, accessible only to its owner.
     pub(crate) fn throw_away() -> Result<Self, DataDirError> {
         let made = tempfile::Builder::new().prefix("berth-").tempdir();
         let folder = made.map_err(|source| DataDirError::Create { path: std::env::temp_dir(), source })?;
@@ -100,7 +100,7 @@ impl DataDir {
     }
 }
 
-/// Where data is kept that is to be kept: the folder that was asked for, or the default. Need not be there.
+/// The path of persistent data: the requested folder, or the default. It need not exist.
 pub(crate) fn kept(asked: Option<PathBuf>) -> Result<PathBuf, DataDirError> {
     if let Some(path) = asked {
         return Ok(path);
@@ -109,7 +109,7 @@ pub(crate) fn kept(asked: Option<PathBuf>) -> Result<PathBuf, DataDirError> {
     Ok(base.data_dir().join("berth"))
 }
 
-/// The folder, and that the one above it knows it.
+/// Creates the folder, and syncs its parent.
 fn make(path: &Path) -> io::Result<()> {
     if path.is_dir() {
         return Ok(());
@@ -121,7 +121,7 @@ fn make(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Checks the owner, which matters where nothing can be done in the folder. The operations there report all other faults.
+/// Checks the owner of a folder without access. The operations in the folder report all other faults.
 fn check_owner(path: &Path) -> Result<(), DataDirError> {
     let user = geteuid().as_raw();
     match fs::metadata(path).map(|folder| folder.uid()) {
@@ -165,7 +165,7 @@ mod tests {
         fs::metadata(path).expect("there").permissions().mode() & 0o777
     }
 
-    /// A folder that was made for all, as were the things in it.
+    /// A folder that every user can read, with its contents.
     fn open_to_all(others: bool) -> TempDir {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let path = folder.path();

@@ -1,11 +1,11 @@
-//! Spans of time on the command line.
+//! Durations on the command line.
 
 use std::time::Duration;
 
-/// `250ms`, `2s`, `1m30s`.
+/// Parses a duration such as `250ms`, `2s` or `1m30s`.
 ///
 /// # Errors
-/// What to write instead.
+/// The text is not a duration. The message shows valid ones.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let parsed: jiff::SignedDuration = text.parse().map_err(|_| format!("{text:?} is not a duration, such as 250ms, 2s or 1m30s"))?;
     Duration::try_from(parsed).map_err(|_| format!("{text:?} is negative"))

@@ -34,16 +34,16 @@ pub(crate) fn beside(env: &Env, runtime: Handle, faults: Faults) -> Env {
     Env { spawner: Arc::new(RealSpawner { runtime, faults }), ..env.clone() }
 }
 
-/// A name of this run, which no other has: not even of the same program on the same machine.
+/// A unique name of this run. Even another run of the same program on the same machine has another name.
 pub(crate) fn identity(env: &Env) -> String {
     let mut random = [0; 8];
     env.rng.fill(&mut random);
-    // It is part of a header of each write.
+    // Each write has it in a header.
     let node = uname().nodename().to_string_lossy().replace(|letter: char| !letter.is_ascii_graphic(), "-");
     format!("{node}_{:016x}", u64::from_ne_bytes(random))
 }
 
-/// How long the machine has run or been suspended: the clocks of others continue during a suspension.
+/// How long the machine has run, including suspensions: the clocks of other machines continue during a suspension.
 pub(crate) fn running_time() -> Duration {
     #[cfg(target_os = "linux")]
     const CLOCK: ClockId = ClockId::Boottime;
@@ -53,7 +53,8 @@ pub(crate) fn running_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// Receives panics of parts, and losses without which the rest cannot continue: no caller awaits the tasks of the parts, but other parts rely on them.
+/// Receives the panics of parts, and failures after which the other parts cannot continue. No caller awaits these tasks, but other parts
+/// depend on them.
 #[derive(Clone, Debug)]
 pub(crate) struct Faults(watch::Sender<Option<String>>);
 
@@ -70,7 +71,7 @@ impl Faults {
         }
     }
 
-    /// Something has happened with which the rest cannot go on.
+    /// Reports a fault after which the process cannot continue.
     pub(crate) fn report(&self, what: String) {
         self.0.send_if_modified(|first| first.is_none() && first.replace(what).is_none());
     }
@@ -84,7 +85,7 @@ impl Faults {
     }
 }
 
-/// The machine's clocks. Its running time is counted from here, also when the clock is set.
+/// The machine's clocks. The running time starts here, and does not change when a user sets the clock.
 struct RealMachine {
     started: Instant,
 }
@@ -112,7 +113,7 @@ fn log_clock_change(ahead: SignedDuration) {
     }
 }
 
-/// ChaCha12, seeded by the operating system: uids, tokens and names need no system call each.
+/// ChaCha12, seeded by the operating system, so that uids, tokens and names need no system call each.
 pub(crate) struct RealRng(Mutex<rand_chacha::ChaCha12Rng>);
 
 impl RealRng {

@@ -1,4 +1,4 @@
-//! `berth up --store etcd`: its options, and how the store is opened.
+//! `berth up --store etcd`: its options, and the code that opens the store.
 
 use crate::{
     duration::duration,
@@ -27,7 +27,7 @@ use std::{
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// Which etcds, and how they are spoken to.
+/// The etcds, and how berth connects to them.
 #[derive(Args, Debug)]
 pub(crate) struct Connection {
     /// The members of the etcd for --store etcd: http://127.0.0.1:2379. Repeatable, or separated by commas.
@@ -90,7 +90,7 @@ pub(crate) struct EtcdOptions {
     pub(crate) take_over: bool,
 }
 
-/// Where the objects of one resource are.
+/// The etcd of one resource.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Override {
     resource: GroupResource,
@@ -98,13 +98,13 @@ pub(crate) struct Override {
 }
 
 impl Override {
-    /// The text of it in errors and for users.
+    /// The resource as text, for errors and for users.
     fn resource(&self) -> String {
         format!("{}/{}", self.resource.group, self.resource.plural)
     }
 }
 
-/// By upstream's grammar.
+/// Follows upstream's grammar.
 fn servers_override(text: &str) -> Result<Override, String> {
     let fault = || "write GROUP/RESOURCE#URL;..., such as /events#http://127.0.0.1:4002;http://127.0.0.1:4003".to_owned();
     let (resource, servers) = text.split_once('#').ok_or_else(fault)?;
@@ -116,15 +116,15 @@ fn servers_override(text: &str) -> Result<Override, String> {
     Ok(Override { resource: GroupResource::new(group, plural), servers })
 }
 
-/// Where objects are kept.
+/// The etcds with objects.
 pub(crate) struct Places {
-    /// Those of all resources that have no place of their own.
+    /// The etcd of all other resources.
     rest: Options,
-    /// By what their keys begin with.
+    /// The etcds of single resources, by the prefix of their keys.
     parts: Vec<(String, Options)>,
 }
 
-/// The same, each with a client.
+/// The clients of these etcds.
 pub(crate) struct Clients {
     pub(crate) rest: Client,
     pub(crate) parts: Vec<(String, Client)>,
@@ -144,12 +144,12 @@ impl Places {
 }
 
 impl Clients {
-    /// All clients, with that of the rest last: its errors concern all.
+    /// All clients. The client for all other resources is last, because its errors concern all resources.
     pub(crate) fn all(&self) -> impl Iterator<Item = &Client> {
         self.parts.iter().map(|(_, client)| client).chain([&self.rest])
     }
 
-    /// Whose keys begin so, or whose key it is.
+    /// The client for a key, or for the keys with a prefix.
     pub(crate) fn of(&self, text: &str) -> &Client {
         self.parts.iter().find(|(prefix, _)| text.starts_with(prefix)).map_or(&self.rest, |(_, client)| client)
     }
@@ -164,29 +164,29 @@ fn prefix(text: &str) -> Result<String, String> {
     if trimmed.len() < 2 || !trimmed.starts_with('/') { Err("write a prefix as /registry".into()) } else { Ok(trimmed.into()) }
 }
 
-/// The error where objects are stored elsewhere: a user who names an etcd wants them there.
+/// The error of etcd options with another store: a user who sets them expects the objects in etcd.
 const UNUSED: &str = "etcd options require --store etcd";
 
 impl EtcdOptions {
-    /// For objects that are kept elsewhere.
+    /// Checks the options of a store other than etcd.
     ///
     /// # Errors
-    /// An etcd is named all the same.
+    /// A user has set an etcd option.
     pub(crate) fn check_unused(&self) -> Outcome<()> {
         if self.take_over { Err(UNUSED.into()) } else { self.connection.check_unused() }
     }
 
-    /// Its health check and metrics.
+    /// The health check and the metrics of the store.
     pub(crate) fn storage(&self) -> Storage {
         Storage { name: "etcd", failure: Failure::Unready, within: self.etcd_healthcheck_timeout }
     }
 }
 
 impl Connection {
-    /// For objects that are kept elsewhere.
+    /// Checks the options of a store other than etcd.
     ///
     /// # Errors
-    /// An etcd is named all the same.
+    /// A user has set an etcd option.
     pub(crate) fn check_unused(&self) -> Outcome<()> {
         let is_said = !self.etcd_servers.is_empty()
             || !self.etcd_servers_overrides.is_empty()
@@ -197,7 +197,7 @@ impl Connection {
         if is_said { Err(UNUSED.into()) } else { Ok(()) }
     }
 
-    /// Where etcds are, and who asks.
+    /// Reads the addresses and credentials of the etcds.
     pub(crate) fn read(&self) -> Outcome<Places> {
         let read = |path: &Path| fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
         let identity = match (&self.etcd_certfile, &self.etcd_keyfile) {
@@ -236,7 +236,7 @@ impl Connection {
         Ok(Places { rest, parts })
     }
 
-    /// In words.
+    /// The location of the objects, as text.
     pub(crate) fn place(&self) -> String {
         let part = |part: &Override| format!("; {} at {}", part.resource(), part.servers.join(","));
         let parts: String = self.etcd_servers_overrides.iter().map(part).collect();
@@ -273,7 +273,7 @@ fn with_option(fault: &Fault, servers: &str) -> String {
     format!("{fault} ({option})")
 }
 
-/// What a store is opened with.
+/// The inputs for opening a store.
 pub(crate) struct Opening<'a> {
     /// The authorities of the owning control plane: certificates, as PEM. From now on, the first is the owner.
     pub(crate) authorities: &'a [String],
@@ -288,18 +288,18 @@ pub(crate) struct Opening<'a> {
 /// A store in one or several etcds.
 pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
-    /// What stays as it is of what was taken over in any of them; `None`: berth began in all.
+    /// The objects that berth took over and leaves unchanged. `None`: berth has created the contents of all etcds.
     pub(crate) untouched: Option<Arc<Untouched>>,
 }
 
 impl Opening<'_> {
-    /// Opens all that it is kept in.
+    /// Opens all etcds of the store.
     pub(crate) async fn open(&self, places: &Places) -> Outcome<Opened> {
         let layout = Arc::new(Foreign(Arc::clone(self.table)));
         let clients = places.open().await?;
         let (authority, before) = self.authorities.split_first().ok_or("a control plane has an authority")?;
         let mut taken_over = Vec::new();
-        // The rest first: a running kube-apiserver has its entry there.
+        // The etcd for all other resources is first, because a running kube-apiserver has its entry there.
         for client in [&clients.rest].into_iter().chain(clients.parts.iter().map(|(_, client)| client)) {
             let request = OwnershipRequest { authority, before, take_over: self.take_over };
             if client.acquire(&request).await.map_err(with_advice)? == Origin::TakenOver {

@@ -1,4 +1,4 @@
-//! Manifests from the web, as kubectl gets them.
+//! Fetches manifests from the web, as kubectl does.
 
 use futures::TryFutureExt;
 use http::{Request, Response, StatusCode, Uri, header::LOCATION};
@@ -6,17 +6,17 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use kube::{Client, Config, client::Body};
 use std::{error::Error, time::Duration};
 
-/// Attempts, and the pause between them, for missing answers and faults of the server. Source: kubectl's `readHttpWithRetries`.
+/// The number of attempts and the pause between them, for missing answers and server errors. Source: kubectl's `readHttpWithRetries`.
 const ATTEMPTS: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
-/// How long one attempt may take.
+/// The timeout of one attempt.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest manifest. The largest bundles in use have a few MiB.
+/// The maximum length of a manifest. The largest bundles in use have a few MiB.
 const BYTES_MAX: usize = 16 << 20;
-/// How often an answer may name another place. Source: Go's `http.Client`.
+/// The maximum number of redirects. Source: Go's `http.Client`.
 const REDIRECTS_MAX: usize = 10;
 
-/// Why there is no manifest.
+/// Why berth has no manifest.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FetchError {
     #[error("{url} is not a URL")]
@@ -36,7 +36,7 @@ pub(crate) enum FetchError {
 }
 
 impl FetchError {
-    /// Whether another attempt may help.
+    /// Whether another attempt can succeed.
     fn passes(&self) -> bool {
         match self {
             Self::Status { status, .. } => status.is_server_error(),
@@ -46,15 +46,15 @@ impl FetchError {
     }
 }
 
-/// Whether this is to be got from the web.
+/// Whether the text is a URL to fetch.
 pub(crate) fn is_url(text: &str) -> bool {
     text.starts_with("http://") || text.starts_with("https://")
 }
 
-/// Gets a text.
+/// Fetches a text.
 ///
 /// # Errors
-/// [`FetchError`]: that of the last attempt.
+/// [`FetchError`]: the error of the last attempt.
 pub(crate) async fn text(url: &str) -> Result<String, FetchError> {
     attempts(url, PAUSE).await
 }
@@ -89,18 +89,18 @@ fn parse(url: &str) -> Result<Uri, FetchError> {
     parsed.ok_or_else(|| FetchError::Url { url: url.to_owned() })
 }
 
-/// The client is kube's: one TLS, with the roots of the system.
+/// Uses kube's client, so that berth has a single TLS library with the system's root certificates.
 async fn send(place: &Uri) -> Result<Response<Body>, Box<dyn Error + Send + Sync>> {
     let mut base = place.clone().into_parts();
     let path = base.path_and_query.replace("/".parse()?).map_or_else(|| "/".to_owned(), |path| path.to_string());
     let mut config = Config::new(Uri::from_parts(base)?);
-    // It would retry for longer than an attempt may take, and report that instead of the server's answer.
+    // kube's retries would exceed the timeout of an attempt, and would report that instead of the server's answer.
     config.default_retry = false;
     let client = Client::try_from(config)?;
     Ok(client.send(Request::get(path).body(Body::empty())?).await?)
 }
 
-/// Where an answer sends the asker: a whole URL, or a path of the same server.
+/// The target of a redirect: a complete URL, or a path on the same server.
 fn target(from: &Uri, answer: &Response<Body>) -> Option<Uri> {
     let location = answer.headers().get(LOCATION)?.to_str().ok()?;
     if is_url(location) {
@@ -144,7 +144,7 @@ mod tests {
                 let head: Vec<String> =
                     BufReader::new(&connection).lines().map(|line| line.expect("a line")).take_while(|line| !line.is_empty()).collect();
                 paths.lock().expect("nobody panics with it").push(head[0].split(' ').nth(1).unwrap_or_default().to_owned());
-                // Who has read enough goes away.
+                // A client that has read enough closes the connection.
                 let _ = connection.write_all(answers.get(number).or(answers.last()).expect("an answer"));
             }
         });

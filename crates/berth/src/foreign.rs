@@ -1,4 +1,4 @@
-//! What others have stored in an etcd: the protobuf of a kube-apiserver, and its JSON; and what stays as it is of it.
+//! Contents of an etcd that other programs have stored: protobuf and JSON of a kube-apiserver, and the objects that berth leaves unchanged.
 
 use berth_api::{Object, k8s_openapi::api::core::v1::Namespace};
 use berth_etcd::Client;
@@ -13,16 +13,16 @@ use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Map, Value};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// How each value begins that berth stores.
+/// The first bytes of each value that berth stores.
 const OWN: &[u8] = b"{\"apiVersion\":\"";
-/// How each value begins that is in protobuf.
+/// The first bytes of each protobuf value.
 const PROTOBUF: &[u8] = b"k8s\0";
-/// How each value begins that a kube-apiserver has encrypted.
+/// The first bytes of each value that a kube-apiserver has encrypted.
 const ENCRYPTED: &[u8] = b"k8s:enc:";
-/// How long the JSON of one may be: several times what etcd takes.
+/// The maximum length of an object's JSON: several times the limit of etcd.
 const JSON_BYTES_MAX: usize = 16 << 20;
 
-/// The table of resources, for a store that others write to as well.
+/// The table of resources, for a store with other writers.
 pub(crate) struct Foreign(pub(crate) Arc<ResourceTable>);
 
 impl Layout for Foreign {
@@ -50,14 +50,15 @@ impl Layout for Foreign {
     }
 }
 
-/// The value as berth would have stored it; `None`: it is encrypted, or of a version that is not served, or no object.
+/// The value in the form that berth stores. `None`: it is encrypted, is of a version that berth does not serve, or is not an object.
 fn own_form(resource: &Resource, value: &[u8]) -> Option<Vec<u8>> {
     let json = if value.starts_with(PROTOBUF) { to_json(value, JSON_BYTES_MAX).ok()? } else { types_first(value)? };
     let json = if resource.plural() == "statefulsets" { with_types_of_claims(&json)? } else { json };
     resource.rules.decode_stored(&json).is_ok().then_some(json)
 }
 
-/// The JSON of a StatefulSet whose claim templates have `apiVersion` and `kind`: upstream stores them without, and adds both when it reads.
+/// The JSON of a StatefulSet with `apiVersion` and `kind` in its claim templates. Upstream stores them without these fields, and adds the
+/// fields on reads.
 fn with_types_of_claims(json: &[u8]) -> Option<Vec<u8>> {
     let mut set: Value = serde_json::from_slice(json).ok()?;
     let templates = set.pointer_mut("/spec/volumeClaimTemplates").and_then(Value::as_array_mut);
@@ -69,7 +70,7 @@ fn with_types_of_claims(json: &[u8]) -> Option<Vec<u8>> {
     types_first(set.to_string().as_bytes())
 }
 
-/// The JSON of an object with `apiVersion` and `kind` before all else.
+/// The JSON of an object with `apiVersion` and `kind` as the first fields.
 fn types_first(value: &[u8]) -> Option<Vec<u8>> {
     let mut rest: Map<String, Value> = serde_json::from_slice(value).ok()?;
     let (api_version, kind) = (rest.remove("apiVersion")?, rest.remove("kind")?);
@@ -83,22 +84,22 @@ fn types_first(value: &[u8]) -> Option<Vec<u8>> {
 
 /// Internal keys of a server, which are not objects.
 const INTERNAL: [&str; 4] = ["/registry/berth.dev/", "/registry/masterleases/", "/registry/peerserverleases/", "/registry/ranges/"];
-/// How all keys begin.
+/// The prefix of all keys.
 pub(crate) const ALL: &str = "/registry/";
-/// How many keys are read at a time.
+/// How many keys berth reads at a time.
 pub(crate) const PAGE_KEYS: usize = 500;
 
-/// What berth does not serve or cannot read of what it has taken over. Keeps namespaces in which there is any of it.
+/// The objects that berth has taken over, but does not serve or cannot read. Namespaces with such objects cannot be deleted.
 pub(crate) struct Untouched {
-    /// The etcds that were taken over.
+    /// The etcds that berth took over.
     clients: Vec<Client>,
     layout: Arc<Foreign>,
     found: Found,
-    /// Of those the encrypted ones.
+    /// The encrypted objects among them.
     encrypted: Found,
 }
 
-/// How many there are, by what their keys begin with.
+/// The number of objects by key prefix.
 type Found = BTreeMap<String, usize>;
 
 impl Untouched {
@@ -126,7 +127,7 @@ impl Untouched {
         }
     }
 
-    /// What of it is in a namespace. Others may have been there since the survey.
+    /// The objects of this kind in a namespace. Other programs may have added some since the survey.
     async fn within(&self, namespace: &str) -> Result<Found, EtcdError> {
         let mut within = Found::new();
         for client in &self.clients {
@@ -137,7 +138,7 @@ impl Untouched {
         Ok(within)
     }
 
-    /// Counts what is left alone among the keys that begin so.
+    /// Counts the unchanged objects among the keys with this prefix.
     async fn count(&self, client: &Client, prefix: String, found: &mut Found, encrypted: &mut Found) -> Result<(), EtcdError> {
         let mut query = Query { prefix, start_after: None, at: None, limit: Some(PAGE_KEYS) };
         loop {
@@ -160,13 +161,13 @@ fn words(found: &Found) -> String {
 }
 
 impl Foreign {
-    /// What the keys of such objects begin with, if this is one that stays as it is.
+    /// The key prefix of this object's resource, if berth leaves the object unchanged.
     fn left_alone<'k>(&self, key: &'k Key, value: &[u8]) -> Option<&'k str> {
         let is_readable = || !matches!(self.decode(key, value), Decoded::Ignored | Decoded::Encrypted);
         if self.resource_prefix(key.as_str()).is_some() && is_readable() { None } else { self.begins(key.as_str()) }
     }
 
-    /// What the keys of each resource begin with of which an etcd has any, served or not.
+    /// The key prefix of each resource with objects in an etcd, whether berth serves it or not.
     pub(crate) async fn found_in(&self, client: &Client) -> Result<Vec<String>, EtcdError> {
         let mut found = Vec::new();
         let mut query = Query { prefix: ALL.into(), start_after: None, at: None, limit: Some(1) };
@@ -180,7 +181,7 @@ impl Foreign {
         Ok(found)
     }
 
-    /// What the keys of all objects of the same resource begin with, whether it is served or not.
+    /// The key prefix of all objects of the same resource, whether berth serves it or not.
     fn begins<'k>(&self, text: &'k str) -> Option<&'k str> {
         if let Some(prefix) = self.resource_prefix(text) {
             return Some(prefix);
@@ -188,7 +189,7 @@ impl Foreign {
         if INTERNAL.iter().any(|internal| text.starts_with(internal)) {
             return None;
         }
-        // `/registry/PLURAL/`, or with the group before it: those have a point in their names.
+        // `/registry/PLURAL/`, or `/registry/GROUP/PLURAL/`: the names of these groups contain a dot.
         let (first, rest) = text.strip_prefix(ALL)?.split_once('/')?;
         let length = if first.contains('.') { first.len() + 1 + rest.split_once('/')?.0.len() } else { first.len() };
         text.get(..=ALL.len() + length)
@@ -204,7 +205,7 @@ impl Reviewer for Untouched {
         async { Ok(Remarks::default()) }.boxed()
     }
 
-    /// A namespace is not let go while it holds any of it.
+    /// Rejects the finalization of a namespace that contains unchanged objects.
     fn validate<'a>(
         &'a self,
         request: &'a AdmissionRequest<'_>,
@@ -250,7 +251,7 @@ mod tests {
         layout().decode(&Key::new(key), value)
     }
 
-    /// What a kube-apiserver has stored is what it shows.
+    /// berth decodes the stored form of a kube-apiserver to the object that the kube-apiserver shows.
     #[test]
     fn what_upstream_stores_of_each_kind_is_understood() {
         let mut seen = BTreeSet::new();

@@ -14,7 +14,7 @@ use std::{
     path::Path,
 };
 
-/// Makes the certificate, writes the kubeconfig.
+/// Creates the certificate and writes the kubeconfig.
 pub(crate) fn run(options: &IssueKubeconfig) -> Result<(), Box<dyn Error>> {
     let to_file = options.output.as_deref().filter(|path| *path != Path::new("-"));
     if options.output.is_none() && std::io::stdout().is_terminal() {
@@ -44,7 +44,7 @@ pub(crate) fn run(options: &IssueKubeconfig) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Where the administrator finds the server.
+/// The server's address in the administrator's kubeconfig.
 fn server_of(kubeconfig: &Path) -> Result<String, Box<dyn Error>> {
     let unknown = |why: &str| format!("{why} {}; add the server's address with --server", kubeconfig.display());
     let text = fs::read_to_string(kubeconfig).map_err(|error| unknown(&format!("{error}:")))?;

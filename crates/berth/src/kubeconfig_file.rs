@@ -7,7 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What cluster, user and context are called in it.
+/// The name of the cluster, the user and the context.
 const NAME: &str = "berth";
 
 /// A kubeconfig that was written. One outside the data folder is removed when the value is dropped, unless another process has changed it.
@@ -18,7 +18,7 @@ pub(crate) struct KubeconfigFile {
     stays: bool,
 }
 
-/// Who is reached where, as who.
+/// The server's address and the client's credentials.
 pub(crate) struct Access<'a> {
     /// `https://127.0.0.1:6443`
     pub(crate) server: &'a str,
@@ -28,7 +28,7 @@ pub(crate) struct Access<'a> {
     pub(crate) client: (&'a str, &'a str),
 }
 
-/// Why there is no kubeconfig.
+/// Why berth cannot write a kubeconfig.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum KubeconfigError {
     #[error(
@@ -41,10 +41,10 @@ pub(crate) enum KubeconfigError {
 }
 
 impl KubeconfigFile {
-    /// Whether `path` may be written: nothing is there, or a kubeconfig of berth's. What cannot be read is found out when it is written.
+    /// Whether berth may write `path`: it does not exist, or is a kubeconfig of berth. The write reports unreadable files.
     ///
     /// # Errors
-    /// Something else is there.
+    /// The file has other contents.
     pub(crate) fn check(path: &Path) -> Result<(), KubeconfigError> {
         let foreign = |what: String| Err(KubeconfigError::Foreign { path: path.to_path_buf(), what });
         let Ok(text) = fs::read_to_string(path) else { return Ok(()) };
@@ -59,7 +59,7 @@ impl KubeconfigFile {
         if names.is_empty() { Ok(()) } else { foreign(format!("its entry {}", names.join(", "))) }
     }
 
-    /// Writes it: to `asked`, else into the data folder.
+    /// Writes the kubeconfig to `asked`, or else into the data folder.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -79,7 +79,7 @@ impl KubeconfigFile {
         Ok(Self { path, text: kubeconfig.render(), stays })
     }
 
-    /// Where it is.
+    /// The path of the file.
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -88,7 +88,7 @@ impl KubeconfigFile {
 impl Drop for KubeconfigFile {
     fn drop(&mut self) {
         if !self.stays && fs::read_to_string(&self.path).is_ok_and(|text| text == self.text) {
-            // Left behind at worst: the address of a server that is not there.
+            // At worst, a file with the address of a stopped server remains.
             let _ = fs::remove_file(&self.path);
         }
     }

@@ -1,4 +1,4 @@
-//! The log on standard error, of panics as well.
+//! The log on standard error, including panics.
 
 use clap::ValueEnum;
 use jiff::Timestamp;
@@ -18,10 +18,11 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Whether lines for people are objects like those of the log.
+/// Whether lines for users are JSON objects like those of the log.
 static LINES_ARE_JSON: AtomicBool = AtomicBool::new(false);
 
-/// A line that the process prints besides its log: as it is, or as the log's lines are, so that a program that reads them need not know two forms.
+/// A line that the process prints besides its log. It has the format of the log, so that a program that reads both needs to parse only one
+/// format.
 pub(crate) fn line(level: &str, text: &str) -> String {
     if LINES_ARE_JSON.load(Ordering::Acquire) { json_line(level, text, Timestamp::now()) } else { text.to_owned() }
 }
@@ -30,7 +31,7 @@ fn json_line(level: &str, text: &str, at: Timestamp) -> String {
     json!({"timestamp": at.to_string(), "level": level, "fields": {"message": text}, "target": "berth"}).to_string()
 }
 
-/// Starts logging. `verbose` counts -v; the variable `BERTH_LOG` overrides it with a filter of its own.
+/// Starts logging. `verbose` counts -v. The filter in the variable `BERTH_LOG` overrides it.
 pub(crate) fn start(format: LogFormat, verbose: u8) {
     let filter = EnvFilter::try_from_env("BERTH_LOG").unwrap_or_else(|_| EnvFilter::new(filter(verbose)));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(has_colors());
@@ -41,15 +42,16 @@ pub(crate) fn start(format: LogFormat, verbose: u8) {
             log.json().init();
         }
     }
-    // A line like all others. The code that catches the panic reports its message.
+    // The panic is a log line like all others. The code that catches the panic reports its message.
     std::panic::set_hook(Box::new(|panic| {
         let place = panic.location().map(ToString::to_string).unwrap_or_default();
         tracing::error!(place, "a panic");
     }));
 }
 
-/// Controllers and nodes log on the level that the other crates use for every request. Any client that reaches the server can cause endless warnings of
-/// rustls. The server itself logs failed handshakes, and their number. Errors of kube's client are reported by its callers, together with the request.
+/// Controllers and nodes log at the level that the other crates use for every request. Any client that reaches the server can cause endless
+/// warnings of rustls, so the server itself logs failed handshakes and their number. Callers of kube's client report its errors, together
+/// with the request.
 fn filter(verbose: u8) -> &'static str {
     match verbose {
         0 => "warn,rustls=error,kube_client=off",
@@ -59,7 +61,7 @@ fn filter(verbose: u8) -> &'static str {
     }
 }
 
-/// Files get none, and neither do users who set NO_COLOR: <https://no-color.org>.
+/// Files get no colors, and neither do users who set NO_COLOR: <https://no-color.org>.
 fn has_colors() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }

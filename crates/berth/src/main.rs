@@ -46,7 +46,7 @@ fn main() -> ExitCode {
     end(run(cli::parse(std::env::args_os()).command))
 }
 
-/// Prints why it failed, if it did, and returns the exit code.
+/// Prints the error, if there is one, and returns the exit code.
 fn end(outcome: Result<ExitCode, Box<dyn Error>>) -> ExitCode {
     match outcome {
         Ok(code) => code,

@@ -11,25 +11,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// One object of a manifest, and where it is.
+/// One object of a manifest, with its location.
 #[derive(Debug)]
 pub(crate) struct Document {
-    /// For messages: the file's name, and the document's number where there are several.
+    /// The location for messages: the file's name, and the document's number if the file has several.
     pub(crate) place: String,
-    /// `apiVersion`, `kind`, `metadata.name` are there; nothing else is checked.
+    /// It has `apiVersion`, `kind` and `metadata.name`. berth has checked nothing else.
     pub(crate) object: Value,
 }
 
-/// Kinds whose objects make pods that berth neither creates nor plans: group and kind.
+/// Kinds whose objects create pods that berth neither creates nor plans: group and kind.
 const UNKNOWN_PODS: [(&str, &str); 4] = [("apps", "DaemonSet"), ("batch", "CronJob"), ("batch", "Job"), ("", "ReplicationController")];
 
-/// Whether objects of this kind make pods of which berth knows nothing.
+/// Whether objects of this kind create pods that are unknown to berth.
 pub(crate) fn has_unknown_pods(group: &str, kind: &str) -> bool {
     UNKNOWN_PODS.contains(&(group, kind))
 }
 
 impl Document {
-    /// `Job migrate`, if berth knows nothing of the object's pods.
+    /// `Job migrate`, if the object's pods are unknown to berth.
     pub(crate) fn with_unknown_pods(&self) -> Option<String> {
         let text = |pointer: &str| self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let kind = GroupVersionKind::as_written(text("/apiVersion"), text("/kind"));
@@ -54,7 +54,7 @@ pub(crate) enum ManifestError {
     Empty { place: String },
 }
 
-/// What makes objects of a file that has none.
+/// The program that generates objects from a file without objects.
 fn generator(place: &str) -> &'static str {
     match Path::new(place).file_name().and_then(|name| name.to_str()) {
         Some("kustomization.yaml" | "kustomization.yml") => "; pipe them: kubectl kustomize DIR | berth … -f -",
@@ -63,12 +63,12 @@ fn generator(place: &str) -> &'static str {
     }
 }
 
-/// What a user may have meant.
+/// A hint for the user.
 fn instead(place: &str) -> &'static str {
     if place == STANDARD_INPUT { "; the command before the pipe printed none" } else { "" }
 }
 
-/// Where the text of `-` comes from, for messages.
+/// The name of `-` in messages.
 const STANDARD_INPUT: &str = "standard input";
 
 fn below(depth: Depth) -> &'static str {
@@ -78,26 +78,26 @@ fn below(depth: Depth) -> &'static str {
     }
 }
 
-/// How far into folders.
+/// The depth of a read of folders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Depth {
-    /// Their files alone.
+    /// Only the folder's own files.
     Folder,
-    /// All folders below too.
+    /// The files of all nested folders too.
     Tree,
 }
 
 impl Depth {
-    /// By the option `--recursive`.
+    /// The depth for the option `--recursive`.
     pub(crate) fn of(recursive: bool) -> Self {
         if recursive { Self::Tree } else { Self::Folder }
     }
 }
 
-/// Reads every document of `paths`, in order: files as given, the files of a folder by name, URLs, `-` from standard input.
+/// Reads every document of `paths`, in order: files as given, the files of a folder by name, URLs, and `-` for standard input.
 ///
 /// # Errors
-/// One of them cannot be read, or contains no objects: a pipeline that printed nothing must not pass for one that printed what is right.
+/// A source cannot be read, or contains no objects: a pipeline that printed nothing must not count as a success.
 pub(crate) async fn read(paths: &[PathBuf], depth: Depth) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     for path in paths {
@@ -110,7 +110,7 @@ pub(crate) async fn read(paths: &[PathBuf], depth: Depth) -> Result<Vec<Document
     Ok(documents)
 }
 
-/// Reads a cluster's objects as kubectl prints them: a cluster may have none.
+/// Reads a cluster's objects in kubectl's output. A cluster may have none.
 pub(crate) async fn read_cluster(paths: &[PathBuf]) -> Result<Vec<Document>, ManifestError> {
     let mut documents = Vec::new();
     for path in paths {
@@ -160,7 +160,7 @@ fn files(folder: &Path, depth: Depth) -> Result<Vec<PathBuf>, ManifestError> {
     let mut found = Vec::new();
     let entries = fs::read_dir(folder).map_err(failed(folder))?.collect::<Result<Vec<_>, _>>().map_err(failed(folder))?;
     for entry in entries {
-        // Of links only those to files: a tree ends.
+        // Follows links to files only, so that the traversal ends.
         let is_folder = entry.file_type().map_err(failed(&entry.path()))?.is_dir();
         let path = entry.path();
         let is_manifest = path.extension().is_some_and(|extension| ["yaml", "yml", "json"].iter().any(|known| extension == *known));
@@ -185,8 +185,8 @@ fn parse(place: &str, text: &str) -> Result<Vec<Document>, ManifestError> {
     Ok(documents)
 }
 
-/// The documents of a text. JSON is YAML too, but is read as JSON, which is faster. YAML's reader reports the errors in it, including duplicate keys,
-/// with the line.
+/// The documents of a text. JSON is valid YAML, but berth reads it as JSON, which is faster. The YAML reader reports errors with their
+/// line, including those in JSON and duplicate keys.
 fn values(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
     if text.trim_start().starts_with('{')
         && let Ok(parsed) = parse_json(text.as_bytes())
@@ -194,8 +194,8 @@ fn values(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
     {
         return Ok(vec![parsed.value]);
     }
-    // The user has chosen the file. It may contain thousands of pods, and each part of them takes at least one byte. Aliases expand within the reader's
-    // own limits.
+    // The user has chosen the file. It may contain thousands of pods, and each node of the document takes at least one byte. The reader's
+    // own limits restrict the expansion of aliases.
     let options = serde_saphyr::options! {
         budget: serde_saphyr::budget! {
             max_reader_input_bytes: None,
@@ -208,12 +208,12 @@ fn values(text: &str) -> Result<Vec<Value>, serde_saphyr::Error> {
     serde_saphyr::from_multiple_with_options(text, options)
 }
 
-/// What the shortest files may have.
+/// The minimum limit of events, for the shortest files.
 const EVENTS: usize = 1_000_000;
-/// Likewise, in bytes.
+/// The minimum limit of scalars, in bytes.
 const SCALAR_BYTES: usize = 64 << 20;
 
-/// A `List` is replaced by its items, as with kubectl.
+/// Replaces a `List` by its items, as kubectl does.
 fn flatten(place: String, mut value: Value, documents: &mut Vec<Document>) -> Result<(), ManifestError> {
     if value["kind"] == "List"
         && let Some(items) = value.get_mut("items").and_then(Value::as_array_mut).map(mem::take)
@@ -258,7 +258,7 @@ mod tests {
         check("{apiVersion: v1, kind: List, items: []}", "");
     }
 
-    /// As kubectl prints them of thousands of pods.
+    /// Files as kubectl prints them for thousands of pods.
     #[test]
     fn long_files_are_read_whole_in_both_forms() {
         let item = |n: usize| format!("{{apiVersion: v1, kind: A, metadata: {{name: a-{n}, finalizers: [a, b, c, d]}}}}");

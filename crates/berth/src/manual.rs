@@ -1,4 +1,4 @@
-//! What is made from the command line's own description: completions, man pages, the page of all commands.
+//! Output from the definition of the command line: completions, man pages, and the page of all commands.
 
 use crate::cli::{self, Completion, Man};
 use clap::Command;
@@ -9,17 +9,17 @@ use std::{
     io::{self, Write},
 };
 
-/// How wide the page of all commands is, in characters.
+/// The width of the page of all commands, in characters.
 const PAGE_WIDTH: usize = 120;
 
-/// Prints a shell's script.
+/// Prints the completion script of a shell.
 pub(crate) fn complete(options: &Completion) -> io::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut cli::described(), "berth", &mut script);
     io::stdout().write_all(&script)
 }
 
-/// Writes a page for each command into the folder.
+/// Writes a man page for each command into the folder.
 pub(crate) fn write_man_pages(options: &Man) -> Result<(), Box<dyn Error>> {
     let folder = options.folder.display();
     fs::create_dir_all(&options.folder).map_err(|error| format!("cannot create the folder {folder}: {error}"))?;
@@ -28,7 +28,7 @@ pub(crate) fn write_man_pages(options: &Man) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Prints the page of all commands, as it is in `docs/commands.md`.
+/// Prints the page of all commands, which is `docs/commands.md`.
 pub(crate) fn print_page() -> io::Result<()> {
     io::stdout().write_all(page().as_bytes())
 }
@@ -44,7 +44,7 @@ fn page() -> String {
     page
 }
 
-/// Depth first, in the order of the help; without commands that are hidden, and without `help` itself.
+/// Depth first, in the order of the help, without hidden commands and without `help` itself.
 fn add_sections(command: &mut Command, page: &mut String) {
     let name = command.get_bin_name().unwrap_or(command.get_name()).to_owned();
     let help = command.render_long_help().to_string();

@@ -1,4 +1,4 @@
-//! How much memory there is, and how much of it the process takes.
+//! The memory of the machine, and the share that the process uses.
 
 use berth_registry::Pressure;
 use std::{
@@ -10,14 +10,15 @@ use std::{
 /// The quota where the machine does not report its memory: etcd's default.
 const QUOTA_BYTES: u64 = 2 << 30;
 
-/// The shortest and the longest interval between reads of the process's memory. Ten a second would be most of the work of an idle server.
+/// The shortest and the longest interval between reads of the process's memory. Ten reads a second would be most of the work of an idle
+/// server.
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
 
-/// What is left up to the watermark and takes longer than a second to fill, in bytes: some twenty times what 20,000 creates of 1 KiB a second take, at the
-/// four times its bytes that an object comes to.
+/// Memory below the watermark that takes more than a second to fill, in bytes. An object takes about four times its bytes, so 20,000
+/// creates of 1 KiB a second fill less than a twentieth of it.
 const FILLED_IN_A_SECOND: u64 = 2 << 30;
 
-/// The default quota in bytes. An object takes about four times its bytes: the views of controllers, and the copies while it is processed.
+/// The default quota in bytes. An object takes about four times its bytes, for the controllers' views and for copies during processing.
 pub(crate) fn default_quota() -> u64 {
     available(Path::new("/")).map_or(QUOTA_BYTES, |bytes| bytes / 8)
 }
@@ -40,7 +41,7 @@ pub(crate) fn watch(pressure: Pressure, watermark: u64) {
     });
 }
 
-/// How long a flood of writes cannot fill what is left: a process that has plenty is hardly ever woken.
+/// How long even a flood of writes cannot fill the remaining memory. A process with plenty of memory rarely wakes up.
 fn until_next_read(used: Option<u64>, watermark: u64) -> Duration {
     let left = used.map_or(0, |used| watermark.saturating_sub(used));
     INTERVAL.1.mul_f64(left as f64 / FILLED_IN_A_SECOND as f64).clamp(INTERVAL.0, INTERVAL.1)
@@ -51,12 +52,12 @@ pub(crate) fn of_this_process() -> Option<u64> {
     resident(Path::new("/"))
 }
 
-/// What the process has of the machine's memory, in bytes.
+/// The memory that the process uses, in bytes.
 fn resident(root: &Path) -> Option<u64> {
     kilobytes(&fs::read_to_string(root.join("proc/self/status")).ok()?, "VmRSS:")
 }
 
-/// What the machine has, or its cgroups allow, in bytes.
+/// The memory that the machine has or that the cgroups allow, in bytes.
 fn available(root: &Path) -> Option<u64> {
     let machine = fs::read_to_string(root.join("proc/meminfo")).ok().and_then(|text| kilobytes(&text, "MemTotal:"));
     machine.into_iter().chain(allowed(root)).min()
@@ -68,7 +69,7 @@ fn kilobytes(text: &str, name: &str) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// The limits of the process's cgroup and those that it is in, of both versions of cgroups.
+/// The limits of the process's cgroup and of its ancestors, in both versions of cgroups.
 fn allowed(root: &Path) -> Vec<u64> {
     let lines = fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let read = |file: PathBuf| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
@@ -82,7 +83,7 @@ fn allowed(root: &Path) -> Vec<u64> {
             _ if controllers.split(',').any(|name| name == "memory") => (root.join("sys/fs/cgroup/memory"), "memory.limit_in_bytes"),
             _ => continue,
         };
-        // A container sees its own cgroup as the root; then the path is one that it does not see, and only the root answers.
+        // A container sees its own cgroup as the root. The path is then invisible, and only the root has the limit.
         let path = Path::new(path.trim_start_matches('/'));
         found.extend(path.ancestors().filter_map(|above| read(folder.join(above).join(file))));
     }

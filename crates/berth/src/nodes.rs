@@ -57,7 +57,7 @@ pub(crate) struct NodeOptions {
 /// Whether the nodes repel pods without a toleration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Taint {
-    /// They take any pod: all nodes are simulated.
+    /// They accept any pod: all nodes are simulated.
     None,
     /// They have the taint `berth.dev/simulated=true:NoSchedule`: other nodes are real.
     Simulated,

@@ -101,7 +101,7 @@ pub(crate) struct Show {
     pub(crate) dir: PathBuf,
 }
 
-/// What a certificate can be for: a DNS name, with a star as its first label at most, or an address.
+/// A valid name of a certificate: a DNS name, whose first label may be a star, or an address.
 fn name(text: &str) -> Result<String, String> {
     let is_label = |label: &str| {
         let within = label.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');

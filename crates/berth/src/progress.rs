@@ -1,4 +1,4 @@
-//! Showing rollouts while they run: a live line each on a terminal, plain lines otherwise.
+//! Shows rollouts in progress: a live line each on a terminal, plain lines otherwise.
 
 use crate::logging;
 pub(crate) use berth_chart::printable;
@@ -11,10 +11,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The minimum interval between plain lines of one workload, except for final ones: a thousand pods must not make a thousand lines.
+/// The minimum interval between plain lines of one workload, except for final ones: a thousand pods must not cause a thousand lines.
 const PLAIN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Where lines for people go.
+/// The output stream for users.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Output {
     /// Standard output: no other program uses it.
@@ -48,10 +48,10 @@ impl Output {
     }
 }
 
-/// Prints one line, for people and for programs that read along.
+/// Prints one line, for users and for programs that read the output.
 pub(crate) fn line(text: &str) {
     let mut out = std::io::stdout().lock();
-    // There is no reader any more: the server keeps running.
+    // The reader may be gone. The server keeps running.
     let _ = writeln!(out, "{}", logging::line("INFO", &printable(text))).and_then(|()| out.flush());
 }
 
@@ -61,9 +61,9 @@ pub(crate) fn drawing(text: &str) {
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// Prints one line beside the output: for people, not for programs that read along.
+/// Prints one line beside the output: for users, not for programs that read the output.
 pub(crate) fn warn(text: &str) {
-    // There is no reader: the operation continues all the same.
+    // The reader may be gone. The operation continues.
     let _ = writeln!(std::io::stderr(), "{}", logging::line("WARN", &printable(text)));
 }
 
@@ -78,23 +78,23 @@ pub(crate) fn chain(error: &dyn Error) -> String {
     text
 }
 
-/// The text as one line, whatever ends of lines it holds: what came from objects must not look like a line of berth's own.
+/// The text on one line, without line breaks: text from objects must not look like a line of berth.
 pub(crate) fn one_line(text: &str) -> String {
     let lines = text.split(['\n', '\r', '\t']).map(str::trim).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(" ")
 }
 
-/// A workload that is rolled out: `deployment.apps`, its namespace, its name.
+/// A workload in a rollout: `deployment.apps`, its namespace, its name.
 pub(crate) type Workload = (&'static str, String, String);
 
-/// How far a workload is.
+/// The progress of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Progress {
-    /// What is left to do.
+    /// The remaining work.
     Waiting(String),
-    /// Complete; how many pods are available.
+    /// Complete, with the number of available pods.
     Done(i32),
-    /// Why.
+    /// The cause.
     Failed(String),
 }
 
@@ -109,23 +109,23 @@ impl fmt::Display for Progress {
     }
 }
 
-/// How many pods of a workload have come how far.
+/// The numbers of a workload's pods by progress.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pods {
     pub(crate) wanted: i32,
-    /// Of the newest template and available, or about that many.
+    /// The approximate number of available pods of the newest template.
     pub(crate) settled: i32,
 }
 
-/// Where progress is shown.
+/// The place where berth shows progress.
 pub(crate) enum Screen {
-    /// A line each, which changes.
+    /// One line for each workload, which changes.
     Live { bars: BTreeMap<Workload, ProgressBar>, all: MultiProgress },
     /// A new line for each change.
     Plain { output: Output, lines: BTreeMap<Workload, PlainLine> },
 }
 
-/// What was printed of a workload, and what is to be printed when enough time has passed.
+/// What berth has printed for a workload, and what it prints after the minimum interval.
 #[derive(Default)]
 pub(crate) struct PlainLine {
     printed: Option<Instant>,
@@ -138,7 +138,7 @@ impl Screen {
             return Self::Plain { output, lines: BTreeMap::new() };
         }
         let all = MultiProgress::with_draw_target(output.draw_target());
-        // Cut at the terminal's width: a line that wraps is left behind when it is redrawn.
+        // Cuts each line at the terminal's width, because a redraw does not erase a wrapped line.
         let style = ProgressStyle::with_template("  {prefix:32} {bar:24} {wide_msg}").expect("the template is a constant");
         let bars = workloads.iter().map(|workload| {
             let bar = all.add(ProgressBar::new(1).with_style(style.clone()).with_prefix(format!("{}/{}", workload.1, workload.2)));
@@ -147,7 +147,7 @@ impl Screen {
         Self::Live { bars: bars.collect(), all }
     }
 
-    /// Shows how far a workload is. What is left to do may be shown a little later.
+    /// Shows the progress of a workload. Remaining work may appear with a delay.
     pub(crate) fn show(&mut self, workload: &Workload, pods: Pods, state: &Progress) {
         match self {
             Self::Live { bars, .. } => {
@@ -166,7 +166,7 @@ impl Screen {
         }
     }
 
-    /// Prints what was held back for long enough.
+    /// Prints the delayed lines whose interval has passed.
     pub(crate) fn catch_up(&mut self) {
         if let Self::Plain { output, lines } = self {
             let now = Instant::now();
@@ -174,7 +174,7 @@ impl Screen {
         }
     }
 
-    /// Shows no changes any more. The last ones stay.
+    /// Stops showing changes. The last lines remain.
     pub(crate) fn close(self) {
         match self {
             Self::Live { bars, all } => {

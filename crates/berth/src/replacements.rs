@@ -1,5 +1,5 @@
-//! Replaces fields in an etcd that is given back to a kube-apiserver. Annotations replace what Kubernetes 1.36 drops (`podReplacementPolicy` of
-//! Deployments) or refuses (StatefulSets of type `Recreate`). berth's controllers honor them in the same way.
+//! Replaces fields by annotations in an etcd before a kube-apiserver gets it back. Kubernetes 1.36 drops `podReplacementPolicy` of
+//! Deployments, and rejects StatefulSets of type `Recreate`. berth's controllers honor the annotations like the fields.
 
 use crate::foreign::{ALL, Foreign, PAGE_KEYS};
 use berth_api::annotations::{BERTH_GIVEN_BACK, BERTH_POD_REPLACEMENT_POLICY, BERTH_UPDATE_STRATEGY};
@@ -16,10 +16,10 @@ const STATEFUL_SETS: &str = "/registry/statefulsets/";
 const REPLICA_SETS: &str = "/registry/replicasets/";
 /// The valid values of the field of a Deployment.
 const POLICIES: [&str; 2] = ["TerminationStarted", "TerminationComplete"];
-/// How often an object is read again that changed meanwhile, or whose write has an unknown outcome.
+/// The maximum number of attempts for an object that changed meanwhile, or whose write has an unknown outcome.
 const TRIES: usize = 100;
 
-/// Writes annotations to all objects for the fields that a kube-apiserver does not know. Returns how many objects changed.
+/// Replaces the fields that a kube-apiserver does not know by annotations, in all objects. Returns how many objects changed.
 pub(crate) async fn give(client: &Client, layout: &Foreign) -> Result<usize, EtcdError> {
     let mut policies = BTreeMap::new();
     let of_deployments = rewrite(client, layout, DEPLOYMENTS, |object| {
@@ -30,7 +30,7 @@ pub(crate) async fn give(client: &Client, layout: &Foreign) -> Result<usize, Etc
         changed
     });
     let mut changed = of_deployments.await?;
-    // An undo there puts a revision's annotations in the place of the Deployment's.
+    // A rollback on upstream replaces the Deployment's annotations with those of the ReplicaSet.
     rewrite(client, layout, REPLICA_SETS, |object| {
         let policy = owner(object).and_then(|owner| policies.get(owner));
         policy.is_some_and(|policy| replace(object, BERTH_POD_REPLACEMENT_POLICY, policy))
@@ -40,7 +40,7 @@ pub(crate) async fn give(client: &Client, layout: &Foreign) -> Result<usize, Etc
     Ok(changed)
 }
 
-/// Turns all of that back in an etcd that was taken over.
+/// Replaces the annotations by the fields again, in an etcd that berth took over.
 pub(crate) async fn take(client: &Client, layout: &Foreign) -> Result<(), EtcdError> {
     rewrite(client, layout, DEPLOYMENTS, take_deployment).await?;
     rewrite(client, layout, REPLICA_SETS, take_replica_set).await?;
@@ -83,7 +83,7 @@ async fn rewrite_one(
         let put = Put { key: found.key, expected: Some(Expected::At(found.mod_revision)), value: Some(value.into()), lease: found.lease };
         match client.txn(Arc::new([put])).await {
             Ok(Outcome::Done(_)) => return Ok(true),
-            // The object shows the outcome, and its present value.
+            // The next read shows the outcome and the current value.
             Ok(Outcome::Refused { .. }) => (),
             Err(EtcdError::Unknown(cause)) => unknown = cause,
             Err(error) => return Err(error),
@@ -94,7 +94,7 @@ async fn rewrite_one(
     Err(EtcdError::Unknown(format!("{key} could not be written: {unknown}")))
 }
 
-/// How many values below a prefix are encrypted.
+/// How many values with a key prefix are encrypted.
 async fn encrypted(client: &Client, layout: &Foreign, prefix: &str) -> Result<usize, EtcdError> {
     let mut count = 0;
     let mut query = Query { prefix: prefix.into(), start_after: None, at: None, limit: Some(PAGE_KEYS) };
@@ -106,7 +106,7 @@ async fn encrypted(client: &Client, layout: &Foreign, prefix: &str) -> Result<us
     }
 }
 
-/// What is to be stored in the place of a value; `None`: it stays.
+/// The new value. `None`: the value remains unchanged.
 fn changed(layout: &Foreign, found: &KeyValue, change: &mut impl FnMut(&mut Value) -> bool) -> Option<Vec<u8>> {
     let value = match layout.decode(&found.key, &found.value) {
         Decoded::Unchanged => found.value.clone(),
@@ -142,7 +142,7 @@ fn take_deployment(object: &mut Value) -> bool {
         }
         // A user has written a value that the field does not accept.
         (Some(policy), _) => _ = annotate(object, BERTH_POD_REPLACEMENT_POLICY, policy),
-        // Who has taken the annotation away there wants no policy.
+        // A user who has removed the annotation wants no policy.
         (None, _) => (),
     }
     true
@@ -161,13 +161,13 @@ fn take_stateful_set(object: &mut Value) -> bool {
     true
 }
 
-/// Puts an annotation in the place of a field. Whether that changes anything.
+/// Replaces a field by an annotation. Returns whether the object changed.
 fn replace(object: &mut Value, annotation: &str, value: &str) -> bool {
     let (says, is_said) = (annotate(object, annotation, value.into()), annotate(object, BERTH_GIVEN_BACK, annotation.into()));
     says || is_said
 }
 
-/// Whether that changes anything.
+/// Returns whether the object changed.
 fn annotate(object: &mut Value, annotation: &str, value: Value) -> bool {
     let Some(meta) = object.get_mut("metadata").and_then(Value::as_object_mut) else { return false };
     let annotations = meta.entry("annotations").or_insert_with(|| Map::new().into());
@@ -209,7 +209,7 @@ fn owner(object: &Value) -> Option<&str> {
 mod tests {
     use super::*;
 
-    /// There and back.
+    /// Converts the object, and converts it back.
     fn check(give: impl Fn(&mut Value) -> bool, take: impl Fn(&mut Value) -> bool, before: &Value, wanted: &Value) {
         let mut object = before.clone();
         assert!(give(&mut object), "{before}");

@@ -1,4 +1,4 @@
-//! Options of `berth up` about Services, and where the API server is reached from outside itself.
+//! Options of `berth up` for Services, and the address at which other machines reach the API server.
 
 use berth_api::ip::{Cidr, check_endpoint_ip};
 use berth_registry::allocation::ServiceRanges;
@@ -8,7 +8,7 @@ use std::{
     ops::RangeInclusive,
 };
 
-/// Fewest addresses of a range that is of any use.
+/// The minimum number of addresses in a usable range.
 const CLUSTER_IPS_MIN: u64 = 6;
 
 /// The options of `berth up` for Services.
@@ -30,21 +30,21 @@ pub(crate) struct ServiceOptions {
 }
 
 impl ServiceOptions {
-    /// What the registry gives out.
+    /// The ranges from which the registry allocates.
     pub(crate) fn ranges(&self) -> ServiceRanges {
         ServiceRanges { cluster_ips: self.service_cluster_ip_range, node_ports: self.service_node_port_range.clone() }
     }
 
-    /// The address that the Service `kubernetes` leads to, if there is one.
+    /// The endpoint address of the Service `kubernetes`, if there is one.
     pub(crate) fn advertised(&self, bind: IpAddr) -> Option<IpAddr> {
         let bound = (!bind.is_unspecified() && !bind.is_loopback()).then_some(bind);
         self.advertise_address.or(bound).or_else(own_address)
     }
 }
 
-/// This machine's address on its way to others. Nothing is sent: the system only chooses a route.
+/// This machine's address for connections to other machines. Sends nothing: the system only chooses a route.
 fn own_address() -> Option<IpAddr> {
-    /// Reserved for documentation; no machine has it.
+    /// An address reserved for documentation, which no machine has.
     const ELSEWHERE: (Ipv4Addr, u16) = (Ipv4Addr::new(192, 0, 2, 1), 9);
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).ok()?;
     socket.connect(ELSEWHERE).ok()?;

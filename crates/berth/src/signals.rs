@@ -1,4 +1,4 @@
-//! SIGINT, SIGTERM and SIGHUP: the first asks for an orderly end, the second for one at once.
+//! SIGINT, SIGTERM and SIGHUP: the first signal requests an orderly shutdown, the second an immediate one.
 
 use std::{fs, io, process::ExitCode};
 use tokio::{
@@ -6,7 +6,7 @@ use tokio::{
     sync::watch,
 };
 
-/// What has come since the process takes its signals itself. Any number of waiters, any number of times.
+/// The signals since the process handles them itself. Any number of tasks can wait, any number of times.
 #[derive(Clone, Debug)]
 pub(crate) struct Signals {
     received: watch::Receiver<Received>,
@@ -41,11 +41,11 @@ impl Signal {
 }
 
 impl Signals {
-    /// Takes these signals from now on: they no longer end the process by themselves. SIGHUP stays ignored where it is, as under `nohup`. Called within a
-    /// runtime.
+    /// Handles these signals from now on, so that they no longer end the process by themselves. SIGHUP remains ignored where it was, for
+    /// example under `nohup`. Call it within a runtime.
     ///
     /// # Errors
-    /// The operating system refuses.
+    /// The operating system rejects the handlers.
     pub(crate) fn take() -> io::Result<Self> {
         let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
         let mut hang_up = if is_hang_up_ignored() { None } else { Some(signal(SignalKind::hangup())?) };
@@ -63,18 +63,18 @@ impl Signals {
         Ok(Self { received })
     }
 
-    /// How many have come.
+    /// The number of received signals.
     pub(crate) fn count(&self) -> usize {
         self.received.borrow().count
     }
 
-    /// The one that came last, as soon as more than `count` have come: at once, if they have.
+    /// Waits until more than `count` signals have arrived, and returns the last one.
     pub(crate) async fn beyond(&self, count: usize) -> Signal {
         let mut received = self.received.clone();
         let beyond = received.wait_for(|received| received.count > count).await.map(|received| received.last);
         match beyond {
             Ok(Some(last)) => last,
-            // The task that sends ends with the runtime alone.
+            // The sending task ends only with the runtime.
             Ok(None) | Err(_) => std::future::pending().await,
         }
     }
@@ -87,12 +87,12 @@ async fn recv(signal: &mut Option<unix::Signal>) -> Option<()> {
     }
 }
 
-/// Whether the process was started so that SIGHUP does not end it.
+/// Whether the process was started with SIGHUP ignored.
 fn is_hang_up_ignored() -> bool {
     fs::read_to_string("/proc/self/status").is_ok_and(|status| ignores_hang_up(&status))
 }
 
-/// The line `SigIgn:` has a bit for each signal, in hexadecimal digits. SIGHUP is the first.
+/// The line `SigIgn:` has a bit for each signal, in hexadecimal digits. SIGHUP is the first bit.
 fn ignores_hang_up(status: &str) -> bool {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).is_some_and(|mask| mask & 1 == 1)

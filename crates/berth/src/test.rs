@@ -1,4 +1,4 @@
-//! `berth test`: a command, and a control plane for as long as it runs.
+//! `berth test`: runs a command, with a control plane for the duration of the command.
 
 use crate::{
     cli::Test,
@@ -26,7 +26,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 const CANNOT_RUN: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
-/// Starts everything, applies the manifests, runs the command, ends everything; gives the command's exit code.
+/// Starts the control plane, applies the manifests, runs the command and stops everything. Returns the command's exit code.
 pub(crate) fn run(options: &Test) -> Outcome<ExitCode> {
     let started = Instant::now();
     logging::start(options.up.log_format, options.up.verbose);
@@ -59,7 +59,7 @@ async fn serve(options: &Test, settings: Settings, documents: &[Document], start
     }
 }
 
-/// Standard output is the command's.
+/// Prints progress to standard error, because standard output belongs to the command.
 async fn rolled_out(options: &Test, plane: &Plane, documents: &[Document]) -> Outcome<()> {
     plane.synced().await;
     let mut rollouts =
@@ -87,7 +87,7 @@ async fn run_command(options: &Test, plane: &Plane, signals: &Signals) -> Outcom
     }
 }
 
-/// Waits for the command's end, and passes signals on to it.
+/// Waits for the command's end, and forwards signals to it.
 async fn wait(mut child: Child, signals: &Signals) -> io::Result<ExitStatus> {
     let mut passed_on = 0;
     loop {
@@ -103,18 +103,18 @@ async fn wait(mut child: Child, signals: &Signals) -> io::Result<ExitStatus> {
 
 fn pass_on(child: &Child, signal: Signal) {
     let forwarded = match signal {
-        // A terminal sends it to all of its foreground programs: the command has it already.
+        // A terminal sends the signal to all of its foreground programs, so the command has already received it.
         Signal::Interrupt if io::stdin().is_terminal() => return,
         Signal::Interrupt => Forwarded::INT,
         Signal::Terminate => Forwarded::TERM,
         Signal::HangUp => Forwarded::HUP,
     };
     let pid = child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-    // It may have ended meanwhile.
+    // The command may have ended meanwhile.
     let _ = pid.map(|pid| kill_process(pid, forwarded));
 }
 
-/// As a shell reports it: 128 and the signal's number where a signal ended it.
+/// The exit code that a shell reports: 128 plus the signal's number if a signal ended the command.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status.code().or_else(|| Some(128 + status.signal()?)).and_then(|code| u8::try_from(code).ok());
     code.map_or(ExitCode::FAILURE, ExitCode::from)

@@ -1,4 +1,4 @@
-//! Threads that one kind of work has for itself, so that no other can take them from it.
+//! Threads for one kind of work, so that other work cannot occupy them.
 
 use std::{io, num::NonZero, thread::available_parallelism, time::Duration};
 use tokio::{
@@ -6,7 +6,7 @@ use tokio::{
     task::spawn_blocking,
 };
 
-/// How long their end is waited for: what a task does between two waits takes no longer.
+/// How long the shutdown waits for the threads: no task takes longer between two awaits.
 const ENDED_WITHIN: Duration = Duration::from_secs(1);
 
 /// A thread that always has work checks connections and timers after this many polls. A request that arrives while sixty other clients receive long
@@ -20,14 +20,14 @@ pub(crate) fn builder() -> Builder {
     builder
 }
 
-/// Some threads, which end with this at the latest when what they are at waits for something.
+/// Dedicated threads. They end at the latest on drop, as soon as their current tasks wait.
 pub(crate) struct Threads(Option<Runtime>);
 
 impl Threads {
-    /// As many as there are processors, and some.
+    /// Starts one thread per processor, plus `more` threads.
     ///
     /// # Errors
-    /// The machine gives no more.
+    /// The machine has no more threads.
     pub(crate) fn start(name: &str, more: usize) -> io::Result<Self> {
         let processors = available_parallelism().map_or(1, NonZero::get);
         builder().worker_threads(processors + more).thread_name(name).build().map(Some).map(Self)
@@ -37,7 +37,7 @@ impl Threads {
         self.0.as_ref().expect("taken only at the end").handle().clone()
     }
 
-    /// Resolves when nothing runs on them any more.
+    /// Resolves when the threads run no task any more.
     pub(crate) async fn end(mut self) {
         let runtime = self.0.take().expect("taken only at the end");
         // It panics only if the caller's runtime ends too, and then there is no caller.
@@ -46,7 +46,7 @@ impl Threads {
 }
 
 impl Drop for Threads {
-    /// A runtime that is simply dropped waits for its threads, which tasks may not.
+    /// The default drop of a runtime waits for its threads, which tasks must not do.
     fn drop(&mut self) {
         self.0.take().into_iter().for_each(Runtime::shutdown_background);
     }
@@ -73,7 +73,7 @@ mod tests {
         theirs.set_nonblocking(true).expect("a socket");
         let (polls, written_at) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (counted, begun) = (Arc::clone(&polls), Arc::clone(&written_at));
-        // Waits for nothing, ever; writes a byte now and then, each time at another place between two looks.
+        // It never waits. At regular intervals it writes a byte, each time at another point between two event checks.
         let busy = runtime.spawn(async move {
             loop {
                 let poll = counted.fetch_add(1, Ordering::SeqCst);

@@ -1,4 +1,4 @@
-//! What blocks workloads, read from inside the process.
+//! The problems that block workloads, read inside the process.
 
 use berth_api::FeatureGates;
 use berth_identity::{GroupVersionKind, Revision};
@@ -11,12 +11,12 @@ use berth_workloads::{
 use jiff::Timestamp;
 use std::{collections::BTreeSet, error::Error, sync::Arc};
 
-/// What blocks one workload.
+/// The problems that block one workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trouble {
     /// The most important one is first.
     pub(crate) causes: Vec<String>,
-    /// Whether a pod of it keeps crashing.
+    /// Whether one of its pods crashes repeatedly.
     pub(crate) crashes: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Reads them as they are now.
+    /// Reads the current objects.
     ///
     /// # Errors
     /// The store cannot be read.
@@ -51,7 +51,7 @@ impl Seen {
         Ok(seen)
     }
 
-    /// `gates` are those of the controllers.
+    /// Finds the problems of a Deployment. `gates` are those of the controllers.
     pub(crate) fn of_deployment(&self, deployment: &DeploymentView, gates: &FeatureGates) -> Trouble {
         let Self { sets, pods, events, now } = self;
         cause::of_deployment(&DeploymentFacts { deployment, sets, pods, events, gates, unobserved_since: None, now: *now }).into()

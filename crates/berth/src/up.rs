@@ -1,4 +1,4 @@
-//! `berth up`: wires the parts and prints the progress.
+//! `berth up`: connects the parts and prints the progress.
 
 mod leading;
 mod store;
@@ -67,12 +67,14 @@ use std::{
 };
 use tokio::{sync::oneshot, task::JoinHandle};
 
-/// A cache that does not show for longer what is stored is behind: changes are taken in within milliseconds, a new list of all pods within seconds.
+/// A cache that lags behind the store for longer is stale: it applies changes within milliseconds, and a new list of all pods within
+/// seconds.
 const LAG_MAX: Duration = Duration::from_secs(10);
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A look that takes longer hangs. The longest delete or change all that an owner or a namespace has, a few hundred objects a second on a slow disk.
+/// A reconcile that takes longer hangs. The longest ones delete or change all objects of an owner or a namespace, a few hundred objects a
+/// second on a slow disk.
 const RECONCILE_MAX: Duration = Duration::from_mins(5);
 
 /// Starts everything, applies the manifests, and runs until a signal, or with `--wait` until they are rolled out.
@@ -80,8 +82,8 @@ pub(crate) fn run(options: &Up, page: Option<&PageOptions>) -> Outcome<ExitCode>
     let started = Instant::now();
     logging::start(options.log_format, options.verbose);
     let runtime = threads::builder().build()?;
-    // Before anything starts: a broken manifest leaves no trace. Before signals are handled: a user who waits for standard input can interrupt it as in
-    // any other program.
+    // Before anything starts, because an invalid manifest must leave no trace. Before berth handles signals, because a user who waits for
+    // standard input can interrupt it as in any other program.
     let documents = runtime.block_on(manifests::read(&options.filename, Depth::of(options.recursive)))?;
     let settings = Settings { page: page.and_then(PageUser::of), ..Settings::new(options)? };
     runtime.block_on(serve(options, settings, &documents, started))
@@ -92,13 +94,13 @@ async fn serve(options: &Up, settings: Settings, documents: &[Document], started
     let data_dir = DataDir::open(options.data_dir.clone(), options.store)?.locked()?;
     let plane = tokio::select! {
         plane = Plane::start(options, settings, data_dir.path(), started) => plane?,
-        // Its backend may be slow to answer.
+        // The backend of the store may be slow to answer.
         signal = signals.beyond(0) => return Ok(if options.wait { signal.exit_code() } else { ExitCode::SUCCESS }),
     };
     until_the_end(options, plane, data_dir.path(), documents, &signals).await
 }
 
-/// Lives until there is nothing more to do, a signal comes, or a part panics; then ends everything in order.
+/// Runs until all work is done, a signal arrives, or a part panics. Then shuts everything down in order.
 async fn until_the_end(options: &Up, plane: Plane, data_dir: &Path, documents: &[Document], signals: &Signals) -> Outcome<ExitCode> {
     let ended = tokio::select! {
         fault = plane.fault() => Err(fault),
@@ -112,13 +114,13 @@ async fn until_the_end(options: &Up, plane: Plane, data_dir: &Path, documents: &
     }
 }
 
-/// What happens between start and end. Ends by itself with `--wait`, or if a manifest is refused.
+/// The work between start and end. It ends by itself with `--wait`, or if the server rejects a manifest.
 async fn live(options: &Up, plane: &Plane, data_dir: &Path, documents: &[Document]) -> Outcome<ExitCode> {
     plane.synced().await;
     plane.announce(options, data_dir);
     let link = plane.page.as_ref().map(OwnPage::announce);
     let mut rollouts = Rollouts::apply(&plane.registry, &plane.controller_gates, documents, options.skip_unserved, Output::Stdout).await?;
-    // Now there is something to see.
+    // The page has something to show now.
     plane.page.iter().zip(&link).for_each(|(page, link)| page.open_if_asked(link));
     match rollouts.settle(options.steady, options.timeout()).await {
         Verdict::Failed(why) if options.wait => return Err(why.into()),
@@ -142,7 +144,7 @@ pub(crate) struct Settings {
     analyses: Analyses,
     access: Access,
     etcd: Option<etcd::Places>,
-    /// None: no page is served.
+    /// `None`: berth serves no page.
     page: Option<PageUser>,
 }
 
@@ -166,7 +168,7 @@ impl Settings {
     }
 }
 
-/// Who else is known, and whether an audit log is written.
+/// Additional users, and the settings of the audit log.
 fn access(options: &Up) -> Outcome<Access> {
     let read = |path: &Path| std::fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()));
     let tokens = match &options.token_auth_file {
@@ -184,7 +186,7 @@ fn access(options: &Up) -> Outcome<Access> {
     Ok(Access { tokens, anonymous, audit })
 }
 
-/// How much of the audit log is kept.
+/// How much of the audit log berth keeps.
 fn rotation(options: &Up) -> audit::Rotation {
     audit::Rotation {
         bytes_max: u64::from(options.audit_log_maxsize) << 20,
@@ -193,7 +195,7 @@ fn rotation(options: &Up) -> audit::Rotation {
     }
 }
 
-/// How many files and connections the process may have open: as many as it is allowed to ask for.
+/// The maximum number of open files and connections. Raises the limit as far as the system allows.
 fn open_files_max() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
@@ -202,11 +204,11 @@ fn open_files_max() -> usize {
     current.map_or(usize::MAX, |files| usize::try_from(files).unwrap_or(usize::MAX))
 }
 
-/// How much the API server takes at a time.
+/// The limits of the API server.
 fn limits(options: &Up) -> Limits {
     let limits = Limits::default();
     Limits {
-        // The other half is for the store, and for connections that are being closed.
+        // The other half is for the store, and for connections that are closing.
         connections: limits.connections.min(open_files_max() / 2),
         requests_inflight: options.max_requests_inflight,
         mutating_requests_inflight: options.max_mutating_requests_inflight,
@@ -215,40 +217,40 @@ fn limits(options: &Up) -> Limits {
     }
 }
 
-/// A control plane that runs.
+/// A running control plane.
 pub(crate) struct Plane {
     pub(crate) registry: Registry,
-    /// Of the controllers.
+    /// The metrics of the controllers.
     controllers: Arc<Metrics>,
     are_synced: Arc<AtomicBool>,
     pub(crate) controller_gates: Arc<FeatureGates>,
-    /// The administrator's; `None`: those of others are used.
+    /// The administrator's kubeconfig. `None`: other programs write it.
     pub(crate) kubeconfig: Option<KubeconfigFile>,
     address: SocketAddr,
-    /// Where the Service `kubernetes` leads.
+    /// The endpoint of the Service `kubernetes`.
     advertised: Option<IpAddr>,
     started: Instant,
     faults: Faults,
     readiness: Readiness,
     presence: Presence,
-    /// None: nothing that was sent can come after this process has ended.
+    /// `None`: no write of this process can arrive after its end.
     leading: Option<Leading>,
     stop: oneshot::Sender<()>,
     serving: JoinHandle<()>,
     close: Box<dyn FnOnce()>,
     page: Option<OwnPage>,
-    /// Of the controllers, and of users' requests: what this is started on answers everything else.
+    /// The threads of the controllers and of users' requests. The caller's runtime answers all other requests.
     threads: [Threads; 2],
 }
 
-/// How many more threads users' requests have than there are processors, so that not all are at one user's.
+/// How many more threads than processors users' requests have, so that a single user cannot occupy all of them.
 const USERS_THREADS_MORE: usize = 2;
 
 impl Plane {
     /// Starts everything.
     ///
     /// # Errors
-    /// Something of the machine is not to be had: a folder, a port, a file.
+    /// A resource of the machine is not available: a folder, a port, a file.
     pub(crate) async fn start(options: &Up, mut settings: Settings, data_dir: &Path, started: Instant) -> Outcome<Self> {
         let (of_controllers, of_users) = (Threads::start("controllers", 1)?, Threads::start("users", USERS_THREADS_MORE)?);
         let faults = Faults::new();
@@ -260,7 +262,7 @@ impl Plane {
         let own_addresses: Vec<String> =
             advertised.into_iter().chain([ranges.cluster_ips.host(0)]).map(|address| address.to_string()).collect();
         let identity = options.credentials.identity(data_dir, options.bind_address, &own_addresses, &env)?;
-        // After the keys: opening it begins a new log, and a start that fails on a damaged key must change nothing.
+        // After the keys, because opening the store begins a new log. A start that fails on a damaged key must change nothing.
         let Opened { store, untouched, close } = open_store(options, &settings, data_dir, &identity.authorities, &table, &env).await?;
         let is_untouched = untouched.is_some();
         if is_untouched && options.control.controllers.is_none() {
@@ -284,7 +286,7 @@ impl Plane {
                 registry = registry.with_reviewers(vec![untouched]);
             }
             None => {
-                // Together: their writes share the store's commits, and neither reads what the other makes.
+                // Concurrently, so that their writes share the store's commits. Neither reads the other's objects.
                 try_join(registry.bootstrap(), registry.bootstrap_policy()).await?;
             }
         }
@@ -341,7 +343,7 @@ impl Plane {
         tokio::spawn(faults.clone().watch("credentials", identity.following.follow(replace)));
         let (stop, stopped) = oneshot::channel::<()>();
         let serving = tokio::spawn(faults.clone().watch("API server", server.serve(stopped.map(drop))));
-        // What a run before this one has sent to an etcd may still come.
+        // Writes that a previous run has sent to an etcd may still arrive.
         let is_late_possible = options.store == StoreKind::Etcd && !is_untouched && settings.controllers.any_managed();
         let leader = if is_late_possible { Some(lead(&registry, &env).await?) } else { None };
         let gate = leader.as_ref().map(Leader::gate);
@@ -373,7 +375,7 @@ impl Plane {
         })
     }
 
-    /// Resolves when controllers know the objects of the start: `/readyz` succeeds from then on.
+    /// Resolves when the controllers know the initial objects: `/readyz` succeeds from then on.
     pub(crate) async fn synced(&self) {
         self.controllers.synced().await;
         self.are_synced.store(true, Ordering::Release);
@@ -397,14 +399,14 @@ impl Plane {
         }
     }
 
-    /// Resolves when a part has panicked without which the rest cannot go on. The server is not ready from then on, and the process is to end.
+    /// Resolves when a part on which others depend has panicked. The server is not ready from then on, and the process must end.
     pub(crate) async fn fault(&self) -> Box<dyn Error> {
         let fault = self.faults.first().await;
         self.readiness.set_stopping();
         fault.into()
     }
 
-    /// Ends everything in order. A signal that comes meanwhile ends it at once, and is given; what was acknowledged is kept all the same.
+    /// Stops everything in order. A signal during the stop ends it at once and is returned. Acknowledged writes survive in both cases.
     pub(crate) async fn stop(mut self, signals: &Signals) -> Option<Signal> {
         let told = signals.count();
         self.readiness.set_stopping();
@@ -420,7 +422,7 @@ impl Plane {
             signal = signals.beyond(told) => Some(signal),
         };
         self.serving.abort();
-        // Before the store, or those who are about to write complain that it is closed.
+        // Before the store closes, because tasks that are about to write would log errors.
         let [of_controllers, of_users] = self.threads;
         tokio::join!(of_controllers.end(), of_users.end());
         (self.close)();
@@ -437,7 +439,7 @@ fn write_kubeconfig(options: &Up, data_dir: &Path, root_ca: &str, admin: &Pair, 
     Ok(KubeconfigFile::write(options.kubeconfig_file.as_deref(), data_dir, &access)?)
 }
 
-/// An address on which this machine reaches the listener.
+/// An address at which this machine can connect to the listener.
 fn reachable_here(address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() { SocketAddr::new([127, 0, 0, 1].into(), address.port()) } else { address }
 }
@@ -480,9 +482,10 @@ fn start_controllers(
     Ok((metrics, lags))
 }
 
-/// Controllers that do not know what there is do nothing yet, or what is wrong; one whose look does not end does nothing more.
+/// Adds the readiness checks of controllers. Controllers without complete caches do nothing yet or the wrong thing, and one whose reconcile
+/// hangs does nothing more.
 ///
-/// Caches that are begun later, with the first budget or a kind that comes, hold back their controllers only: what is served goes on.
+/// Caches that start later, for the first budget or a new kind, hold back only their controllers. The server continues to serve.
 fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>, are_synced: &Arc<AtomicBool>, lags: Arc<Lags>) {
     let (caches, looks, are_synced) = (Arc::clone(metrics), Arc::clone(metrics), Arc::clone(are_synced));
     readiness.add("informer-sync", Failure::Unready, move || {
@@ -527,7 +530,7 @@ mod tests {
         Plane::start(options, settings, folder, Instant::now()).await.expect("a free port")
     }
 
-    /// A process whose cache panics.
+    /// A process with a cache that panics.
     fn end_by_a_panic() -> ! {
         logging::start(LogFormat::Json, 0);
         let (options, folder) = (options(), tempfile::tempdir().expect("a folder"));
@@ -540,7 +543,7 @@ mod tests {
         process::exit(if crate::end(outcome) == ExitCode::SUCCESS { 0 } else { 1 })
     }
 
-    /// By this test's own program, run once more.
+    /// Runs this test's own program again.
     #[test]
     fn a_process_with_a_panicked_part_logs_it_and_ends_with_an_error() {
         const PANICS: &str = "BERTH_TEST_PANICS";

@@ -23,7 +23,7 @@ fn add_below(command: Command, prefix: &str) -> Command {
     let command = command.mut_args(|arg| match arg.get_long() {
         Some(long) if arg.get_env().is_none() => {
             let name = format!("{prefix}_{}", spelled(long));
-            // Values are not shown: some are secret, and help is the same everywhere.
+            // Hides the values: some are secret, and the help must be the same everywhere.
             arg.env(name).hide_env_values(true)
         }
         _ => arg,

@@ -1,4 +1,4 @@
-//! `berth version`: which build this is.
+//! `berth version`: prints the version of the build.
 
 use crate::{cli::VersionOptions, progress::line};
 use berth_registry::discovery;
@@ -10,9 +10,9 @@ use serde::Serialize;
 #[serde(rename_all = "camelCase")]
 struct Version {
     version: &'static str,
-    /// Of release builds from a repository.
+    /// The commit of release builds from a repository.
     commit: Option<&'static str>,
-    /// Of release builds.
+    /// The build date of release builds.
     build_date: Option<String>,
     /// The Kubernetes release whose API `berth up` serves.
     kubernetes_version: String,

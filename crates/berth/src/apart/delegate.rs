@@ -13,7 +13,7 @@ use k8s_openapi::api::{
 };
 use kube::{Api, api::PostParams};
 
-/// By `TokenReview` and `SubjectAccessReview`, as upstream's components.
+/// Uses `TokenReview` and `SubjectAccessReview`, as upstream's components do.
 pub(super) struct Reviews(pub(super) Connection);
 
 impl Reviews {

@@ -30,15 +30,15 @@ use std::{
     time::Duration,
 };
 
-/// How long the API server may give no answer. Its restart takes less, and a lease is renewed every two seconds.
+/// How long the API server may fail to respond. A restart takes less time, and the leader renews a lease every two seconds.
 const SILENCE_MAX: SignedDuration = SignedDuration::from_secs(5);
-/// A look that takes longer hangs: as in `berth up`.
+/// A reconcile that takes longer hangs, as in `berth up`.
 const RECONCILE_MAX: Duration = Duration::from_mins(5);
 
-/// How a part is.
+/// The health of a part.
 #[derive(Clone)]
 pub(super) struct Health {
-    /// What `/metrics` shows.
+    /// The metrics that `/metrics` shows.
     pub(super) metrics: Registry,
     pub(super) readiness: Readiness,
     workloads: Workloads,
@@ -55,7 +55,7 @@ impl Health {
         Ok(Self { metrics, readiness: Readiness::when("api-server-found"), workloads: Workloads::default(), leads })
     }
 
-    /// Listens and answers from now on, unless there is no port for it.
+    /// Starts to listen and to answer, unless the options disable the port.
     pub(super) async fn serve(
         &self,
         options: &HealthOptions,
@@ -88,7 +88,7 @@ impl Health {
         Ok(())
     }
 
-    /// Records that the API server is reachable, and that `contact` has its answers from now on.
+    /// Records that the API server is reachable. `contact` records its answers from now on.
     pub(super) fn found(&self, contact: Arc<Contact>) -> Outcome<()> {
         contact.register(&self.metrics)?;
         let writes = Arc::clone(&contact);
@@ -104,9 +104,9 @@ impl Health {
         Ok(())
     }
 
-    /// Its metrics show the workloads of this cluster from now on: its API server does not.
+    /// Shows the workloads of this cluster in the metrics from now on, because the cluster's API server does not.
     pub(super) fn shows_workloads_of(&self, cluster: RemoteCluster) {
-        // There is one at most.
+        // At most one call sets it.
         let _ = self.workloads.set(Arc::new(Listed(cluster)));
     }
 
@@ -115,19 +115,19 @@ impl Health {
         self.leads.with_label_values(&[lease]).set(0);
     }
 
-    /// It leads from now on, until it ends.
+    /// Records that the part leads from now on, until it ends.
     pub(super) fn leads(&self, lease: &str, gate: Gate) {
         self.leads.with_label_values(&[lease]).set(1);
         let lost = CheckError(format!("failed election to renew leadership on lease {lease}"));
         self.readiness.add("leaderElection", Failure::Dead, move || ready(if gate.is_open() { Ok(()) } else { Err(lost.clone()) }));
     }
 
-    /// It works from now on. Who waits for a lease has nothing to know yet, and is as ready as it has to be.
+    /// Records that the part works from now on. A standby has no caches yet, and is as ready as it needs to be.
     pub(super) fn works(&self, metrics: &Arc<Metrics>) -> Arc<AtomicBool> {
         let are_synced = Arc::<AtomicBool>::default();
         let (caches, looks, synced) = (Arc::clone(metrics), Arc::clone(metrics), Arc::clone(&are_synced));
         self.readiness.add("informer-sync", Failure::Unready, move || {
-            // Caches that are begun later, for a kind that comes, hold back their controllers only.
+            // Caches that start later, for a new kind, hold back only their controllers.
             let is_synced = synced.load(Ordering::Acquire);
             let waits = || caches.unsynced().iter().map(|resource| resource.plural.as_str()).collect::<Vec<_>>().join(", ");
             ready(if is_synced { Ok(()) } else { Err(CheckError(format!("informers not synced yet: {}", waits()))) })
@@ -139,13 +139,13 @@ impl Health {
         are_synced
     }
 
-    /// It ends.
+    /// Records that the part stops.
     pub(super) fn stops(&self) {
         self.readiness.set_stopping();
     }
 }
 
-/// All objects of a kind, asked of the API server.
+/// All objects of a kind, from the API server.
 struct Listed(RemoteCluster);
 
 impl WorkloadSource for Listed {
@@ -158,7 +158,7 @@ impl WorkloadSource for Listed {
     }
 }
 
-/// The certificate that is shown, and whose clients' certificates count.
+/// The certificate of the endpoint, and the authorities of clients' certificates.
 fn credentials(options: &HealthOptions, name: &str, env: &Env) -> Outcome<Following> {
     let files = CredentialFiles {
         client_ca: options.client_ca_file.clone(),

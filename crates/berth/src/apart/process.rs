@@ -1,4 +1,4 @@
-//! What the process takes of its machine, under the names that every exporter has.
+//! The process's use of its machine, under the metric names that all exporters share.
 
 use crate::memory;
 use jiff::Timestamp;
@@ -10,7 +10,7 @@ use prometheus::{
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 
-/// Looked up when it is asked for.
+/// Reads the values on each scrape.
 pub(super) struct Process {
     cpu: Counter,
     memory: Gauge,
@@ -19,7 +19,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Of a process that has just begun.
+    /// The metrics of a process that has just started.
     pub(super) fn new() -> Result<Self, prometheus::Error> {
         let started = Gauge::new("process_start_time_seconds", "When the process began, in seconds since 1970")?;
         started.set(Timestamp::now().as_millisecond() as f64 / 1000.0);

@@ -1,4 +1,4 @@
-//! What a part does by default, and refuses, by whose API server it works on.
+//! What a part does by default, and what it refuses, depending on the vendor of the API server.
 
 use super::options::Node;
 use crate::nodes::Taint;
@@ -14,7 +14,8 @@ pub(super) struct ForeignCluster {
     version: String,
 }
 
-/// The controllers that run: the named ones, else all on berth's own server, and on another's those that berth is for.
+/// The controllers to run: the named ones, or the default ones. These are all on berth's own server, and berth's workload controllers on
+/// another server.
 pub(super) fn controllers<'a>(named: Option<&'a str>, vendor: &Vendor) -> &'a str {
     match (named, vendor) {
         (Some(named), _) => named,
@@ -26,7 +27,7 @@ pub(super) fn controllers<'a>(named: Option<&'a str>, vendor: &Vendor) -> &'a st
 /// The taint of simulated nodes.
 ///
 /// # Errors
-/// [`ForeignCluster`]: the nodes may not join.
+/// [`ForeignCluster`]: the nodes must not join.
 pub(super) fn taint(options: &Node, vendor: &Vendor) -> Result<Taint, ForeignCluster> {
     match vendor {
         Vendor::Berth => Ok(Taint::None),
@@ -36,7 +37,7 @@ pub(super) fn taint(options: &Node, vendor: &Vendor) -> Result<Taint, ForeignClu
     }
 }
 
-/// The server's version, for people.
+/// The server's version, as text for users.
 pub(super) fn version(vendor: &Vendor) -> String {
     match vendor {
         Vendor::Berth => "berth".to_owned(),

@@ -1,4 +1,4 @@
-//! A cluster that is connected to when it is first asked for something: until then it costs nothing.
+//! A cluster to which berth connects on the first request, so that it costs nothing until then.
 
 use berth_api::{Object, Subresource};
 use berth_controllers::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind};
@@ -30,7 +30,7 @@ struct Inner {
 }
 
 impl Late {
-    /// Connects by `connect`, again and again until it succeeds.
+    /// Calls `connect` repeatedly until it succeeds.
     pub(super) fn new(env: Env, connect: impl Fn() -> Connecting + Send + Sync + 'static) -> Self {
         Self(Arc::new(Inner { connected: OnceCell::new(), connect: Box::new(connect), env }))
     }
@@ -39,7 +39,7 @@ impl Late {
         self.0.connected.get_or_try_init(|| (self.0.connect)()).await.cloned()
     }
 
-    /// The stream from the cluster, as soon as there is one.
+    /// The stream from the cluster, as soon as berth is connected.
     fn stream<T: Send + 'static>(&self, ask: impl Fn(&dyn Cluster) -> BoxStream<'static, T> + Send + 'static) -> BoxStream<'static, T> {
         let late = self.clone();
         let connecting = async move {

@@ -1,5 +1,5 @@
-//! The page of `berth up`: on loopback, as a user of its own, which sends requests over HTTPS like any other. It sends none before a user has signed
-//! in.
+//! The page of `berth up`. It listens on loopback, has a user of its own, and sends requests over HTTPS like any other client. It sends
+//! none before a user has signed in.
 
 use super::{late::Late, open};
 use crate::{
@@ -50,15 +50,15 @@ pub(crate) struct PageOptions {
     pub(crate) no_dashboard: bool,
 }
 
-/// What a page needs that the server has to know of before it starts.
+/// What the server must know about a page before the server starts.
 pub(crate) struct PageUser {
     options: PageOptions,
-    /// Known to this process alone, and gone with it.
+    /// Only this process knows the token. The token is lost when the process ends.
     token: String,
 }
 
 impl PageUser {
-    /// Of the page that is asked for, if one is.
+    /// The user of the requested page, if there is one.
     pub(crate) fn of(options: &PageOptions) -> Option<Self> {
         let mut secret = [0; 32];
         RealRng::new().fill(&mut secret);
@@ -69,32 +69,32 @@ impl PageUser {
         (!options.no_dashboard).then(|| Self { options: options.clone(), token })
     }
 
-    /// The token, and whose it is.
+    /// The token and its user.
     pub(crate) fn known(&self) -> (String, User) {
         let groups = if self.options.dashboard_as_admin { vec![MASTERS.to_owned()] } else { Vec::new() };
         (self.token.clone(), User::authenticated(DASHBOARD_USER, &groups))
     }
 }
 
-/// The server that the page belongs to.
+/// The server of the page.
 pub(crate) struct Server {
-    /// Where this machine finds it.
+    /// The address of the server on this machine.
     pub(crate) address: SocketAddr,
-    /// A file with the certificate of its authority.
+    /// The file with the certificate of the server's authority.
     pub(crate) authority: PathBuf,
-    /// The name in its certificate, where that is not for its address.
+    /// The name in the server's certificate, if the certificate is not valid for the address.
     pub(crate) name: Option<String>,
-    /// The server's rules, to give the page's user rights.
+    /// The server's registry, which grants rights to the page's user.
     pub(crate) registry: Registry,
-    /// Of its controllers.
+    /// The feature gates of the server's controllers.
     pub(crate) gates: Arc<FeatureGates>,
-    /// Its time and randomness.
+    /// The server's time and randomness.
     pub(crate) env: Env,
-    /// Where users' requests are worked on.
+    /// The runtime for users' requests.
     pub(crate) runtime: Handle,
 }
 
-/// A page that is served.
+/// A page in service.
 pub(crate) struct OwnPage {
     links: Links,
     open: bool,
@@ -109,7 +109,7 @@ impl OwnPage {
     /// Another process uses its port.
     pub(crate) async fn start(user: PageUser, server: Server) -> Result<Self, Box<dyn Error>> {
         let PageUser { options, token } = user;
-        // A fault of the page ends the page, and not what it shows.
+        // A fault of the page ends only the page, not the server.
         let faults = Faults::new();
         let env = env::beside(&server.env, server.runtime.clone(), faults.clone());
         let url = format!("https://{}", server.address);
@@ -155,22 +155,22 @@ impl OwnPage {
         link
     }
 
-    /// Opens a link in the browser, if that was asked for.
+    /// Opens a link in the browser, if the options request it.
     pub(crate) fn open_if_asked(&self, link: &str) {
         if self.open {
             open(link);
         }
     }
 
-    /// Resolves when nothing of it is left but what its user's rights are.
+    /// Resolves when the page has ended. Only the rights of its user remain.
     pub(crate) async fn end(self) {
         let _ = self.stop.send(());
-        // A panic there was reported.
+        // The page has already reported its panic.
         let _ = self.serving.await;
     }
 }
 
-/// Resolves when the page is to end: after a signal, or after a fault.
+/// Resolves when the page must end: after a signal, or after a fault.
 async fn ended(stopped: oneshot::Receiver<()>, faults: Faults) {
     tokio::select! {
         _ = stopped => (),
@@ -178,7 +178,7 @@ async fn ended(stopped: oneshot::Receiver<()>, faults: Faults) {
     }
 }
 
-/// Gives the page's user the rights of the page, unless it needs none, and connects as that user.
+/// Grants the page's user the required rights, if any, and connects as that user.
 async fn connect(remote: berth_remote::Options, rights: Option<Registry>, env: Env) -> Result<Arc<dyn Cluster>, ClusterError> {
     if let Some(registry) = rights {
         registry.bootstrap_dashboard().await.map_err(cluster_error)?;
@@ -187,7 +187,8 @@ async fn connect(remote: berth_remote::Options, rights: Option<Registry>, env: E
     Ok(Arc::new(connected.named("berth-dashboard")))
 }
 
-/// A name that a certificate is for, unless it is for `ip`. One for all names below another is also for this one.
+/// A server name for connections to `ip`, unless the certificate is valid for `ip` itself. In a wildcard name, `page` replaces the
+/// wildcard.
 pub(crate) fn other_name(certificate: &str, ip: IpAddr) -> Option<String> {
     let names = pki::server_names(certificate);
     let is_for = |name: &String| name.parse() == Ok(ip);

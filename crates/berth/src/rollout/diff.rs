@@ -1,4 +1,4 @@
-//! `berth rollout diff`: in what two revisions' pod templates differ.
+//! `berth rollout diff`: the differences between the pod templates of two revisions.
 
 use super::{
     cluster::Connection,
@@ -49,7 +49,7 @@ pub(super) async fn run(options: &Diff, connection: &Connection, workload: &Foun
     Ok(())
 }
 
-/// The two revisions; `kept` are sorted by their numbers.
+/// The two revisions. `kept` are sorted by their numbers.
 fn choose<'a>(workload: &Found, kept: &'a [Kept], from: RolloutRevision, to: RolloutRevision) -> Result<(&'a Kept, &'a Kept), Error> {
     let named =
         |revision: RolloutRevision| kept.iter().find(|kept| kept.revision == revision).ok_or_else(|| unknown_revision(workload, revision));
@@ -60,7 +60,7 @@ fn choose<'a>(workload: &Found, kept: &'a [Kept], from: RolloutRevision, to: Rol
     Ok((from, to))
 }
 
-/// What `kubectl patch --type merge` takes.
+/// A patch for `kubectl patch --type merge`.
 fn patch(from: &Value, to: &Value) -> Value {
     difference(from.clone(), to.clone()).map_or_else(|| json!({}), |template| json!({"spec": {"template": template}}))
 }

@@ -1,4 +1,4 @@
-//! `berth rollout pause`, `resume`, `restart` and `promote`: one small patch each.
+//! `berth rollout pause`, `resume`, `restart` and `promote`: each sends one small patch.
 
 use super::{cluster::Connection, error::Error, history, options::Change, report, target::Found};
 use berth_rollout::verbs;
@@ -9,12 +9,12 @@ use berth_workloads::{
 use jiff::Timestamp;
 use serde_json::Value;
 
-/// Holds a Deployment's changes back.
+/// Pauses a Deployment.
 pub(super) async fn pause(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
     send(change, connection, workload, pause_patch(workload)?, "paused").await
 }
 
-/// Lets them go.
+/// Resumes a Deployment.
 pub(super) async fn resume(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
     send(change, connection, workload, resume_patch(workload)?, "resumed").await
 }
@@ -24,7 +24,7 @@ pub(super) async fn restart(change: &Change, connection: &Connection, workload: 
     send(change, connection, workload, restart_patch(workload, Timestamp::now())?, "restarted").await
 }
 
-/// Ends the wait of a step. What is written names rollout and step: it means nothing to any other.
+/// Ends the pause of a step. The patch names the rollout and the step, so that it does not affect other ones.
 pub(super) async fn promote(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
     if workload.kind == WorkloadKind::StatefulSet {
         return Err(workload.fault("has no steps: promoting is not supported"));
@@ -40,7 +40,7 @@ fn promote_patch(workload: &Found, deployment: &DeploymentView, sets: &[&Replica
 }
 
 async fn send(change: &Change, connection: &Connection, workload: &Found, mut patch: Value, done: &str) -> Result<(), Error> {
-    // Another object of the same name is none of this command's business.
+    // The uid protects another object with the same name.
     patch["metadata"]["uid"] = object(workload)?["metadata"]["uid"].take();
     let kind = workload.kind;
     let changed = connection.merge_patch(&kind.gvr(), &workload.name, patch).await?;

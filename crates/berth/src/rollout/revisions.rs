@@ -1,4 +1,4 @@
-//! The revisions that a StatefulSet's ControllerRevisions keep.
+//! The revisions in the ControllerRevisions of a StatefulSet.
 
 use super::{cluster::Connection, error::Error, selector::selector_text, target::Found};
 use berth_api::decode::Codec;
@@ -16,7 +16,7 @@ use serde_json::Value;
 pub(super) struct Kept(pub(super) ControllerRevision);
 
 impl Kept {
-    /// Its number.
+    /// The revision number.
     pub(super) fn number(&self) -> RolloutRevision {
         RolloutRevision(self.0.revision)
     }
@@ -25,7 +25,7 @@ impl Kept {
         self.0.data.as_ref().map_or(Value::Null, |data| data.0.clone())
     }
 
-    /// The pod template as it was given to the StatefulSet.
+    /// The pod template, in the form of the StatefulSet's spec.
     pub(super) fn template(&self) -> Value {
         let mut template = self.data()["spec"]["template"].take();
         if let Some(members) = template.as_object_mut() {
@@ -34,7 +34,7 @@ impl Kept {
         template
     }
 
-    /// Whether the set has this template now.
+    /// Whether this is the current template of the StatefulSet.
     pub(super) fn is_of(&self, set: &StatefulSetView) -> bool {
         self.data() == revision_data(&set.spec.template)
     }
@@ -45,7 +45,7 @@ pub(super) fn stateful_set(workload: &Found) -> Result<StatefulSetView, Error> {
     workload.view()
 }
 
-/// The ControllerRevisions that the set controls and selects, oldest first.
+/// The ControllerRevisions that the StatefulSet controls and selects, oldest first.
 pub(super) async fn list(connection: &Connection, workload: &Found, set: &StatefulSetView) -> Result<Vec<Kept>, Error> {
     let selector = selector_text(workload, set.spec.selector.as_ref())?;
     let items = connection.list(&v1(REVISIONS), Some(&selector)).await?;

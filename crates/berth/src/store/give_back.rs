@@ -16,7 +16,7 @@ pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
         for client in clients.all() {
             match client.check_own(&authority).await {
                 Ok(()) => own.push(client),
-                // Of several, one may have been given back before the interruption.
+                // An interrupted run may have given back one of several etcds.
                 Err(OwnershipError::NoOwner { .. }) => (),
                 Err(error) => return Err(with_advice(error).into()),
             }
@@ -26,7 +26,7 @@ pub(super) fn run(options: &StoreOptions) -> Outcome<()> {
         }
         let mut changed = 0;
         for client in &own {
-            // Who starts there before this has come to its end turns back what was done.
+            // A berth server that starts before the end of this command reverts the changes.
             client.set_half_given_back(&authority, true).await.map_err(with_advice)?;
             changed += replacements::give(client, &foreign()).await?;
         }

@@ -1,4 +1,5 @@
-//! Archives are read: `berth store import` and `berth restore`. Nothing in one is believed; all of it is checked before anything is written.
+//! Reads archives for `berth store import` and `berth restore`. An archive is not trusted: berth checks all of it before it writes
+//! anything.
 
 use super::{
     At, Outcome, authority, counted, counting, foreign, locked,
@@ -29,22 +30,23 @@ use std::{
 };
 use tempfile::NamedTempFile;
 
-/// How far revisions go on behind those of an archive at least, and how far for each second since it was taken: no store comes so far.
+/// The minimum distance of new revisions from those of an archive, and the distance per second since the archive was taken. No store writes
+/// as many.
 const AHEAD_MIN: u64 = 1_000_000_000;
 const AHEAD_A_SECOND: u64 = 1_000_000;
-/// Later expiries are beyond every clock.
+/// The maximum age of an archive in this calculation, for archives with a wrong date.
 const AHEAD_SECONDS_MAX: u64 = 100 * 366 * 24 * 3600;
-/// How far below the greatest revision an embedded store that is made of an archive begins at least: more than it comes to in decades.
+/// The minimum number of revisions that must remain for an embedded store made from an archive: more than it uses in decades.
 const REVISIONS_LEFT_MIN: u64 = 1 << 50;
 /// The maximum number of objects that are listed with their omitted fields.
 const REPORTED_MAX: usize = 10;
-/// How many writes are under way to an etcd.
+/// The number of concurrent writes to an etcd.
 const IN_FLIGHT: usize = 64;
-/// How often a write of unknown outcome is tried.
+/// The maximum number of attempts for a write with an unknown outcome.
 const TRIES: usize = 100;
-/// How many keys share a lease.
+/// The number of keys that share a lease.
 const LEASE_KEYS: usize = 1000;
-/// How many files the folder of keys may have.
+/// The maximum number of files in the folder of keys.
 const KEY_FILES_MAX: usize = 64;
 
 pub(super) fn import(options: &Import) -> Outcome<()> {
@@ -67,12 +69,12 @@ pub(super) fn restore(options: &Restore) -> Outcome<()> {
     into_folder(&archive, &data_dir, quota(options.quota_bytes))
 }
 
-/// How many bytes may be stored; `None`: no bound.
+/// The quota of the store in bytes. `None`: no limit.
 fn quota(asked: Option<u64>) -> Option<u64> {
     Some(asked.unwrap_or_else(memory::default_quota)).filter(|bytes| 0 < *bytes)
 }
 
-/// What stops an import.
+/// Why an import fails.
 #[derive(Debug, thiserror::Error)]
 enum Fault {
     #[error("the archive {name} is not valid")]
@@ -83,16 +85,16 @@ enum Fault {
     Store(#[from] OpenError),
 }
 
-/// An archive that can be read several times.
+/// An archive that berth can read several times.
 struct Archive {
     path: PathBuf,
-    /// As it is called.
+    /// The name of the archive in messages.
     name: String,
-    /// What came through a pipe.
+    /// The temporary copy of an archive that came through a pipe.
     _kept: Option<NamedTempFile>,
     resources: Arc<Resources>,
     leaves_out: bool,
-    /// What the last reading met: the first objects with fields that are not known, how many more there are, and how many are left out whole.
+    /// The findings of the last read: the first objects with unknown fields, the number of further ones, and the number of omitted objects.
     reported: RefCell<Vec<(Key, Vec<String>)>>,
     unreported: Cell<u64>,
     left_out: Cell<u64>,
@@ -109,7 +111,7 @@ impl Archive {
         if io::stdin().is_terminal() {
             return Err("add the name of an archive, or pipe one to standard input (|)".into());
         }
-        // Readable by its owner alone, and gone with this process.
+        // Only its owner can read the copy, which ends with this process.
         let mut kept = NamedTempFile::new()?;
         io::copy(&mut io::stdin().lock(), &mut kept)?;
         Ok(Self {
@@ -138,7 +140,7 @@ impl Archive {
         Ok(self.read()?.header().clone())
     }
 
-    /// Its objects as they are to be stored. Each object that is read is checked again.
+    /// The objects in their stored form. Each read checks each object again.
     fn objects(&self, now: Timestamp) -> Result<impl Iterator<Item = Result<Made, Fault>>, Fault> {
         let refused = self.refused();
         self.reported.borrow_mut().clear();
@@ -157,7 +159,7 @@ impl Archive {
             Ok(Archived { value, expires_at, unknown }) => {
                 if !unknown.is_empty() {
                     let mut reported = self.reported.borrow_mut();
-                    // An archive of a newer version may have them in every object.
+                    // An archive of a newer version may have unknown fields in every object.
                     if reported.len() < REPORTED_MAX {
                         reported.push((key.clone(), unknown));
                     } else {
@@ -174,7 +176,7 @@ impl Archive {
         }
     }
 
-    /// Names what is not stored.
+    /// Prints what berth does not store.
     fn print_notes(&self) {
         for (key, fields) in self.reported.borrow().iter() {
             print_note(&format!("{key}: skipped, because this berth does not know them: {}", fields.join(", ")));
@@ -187,7 +189,7 @@ impl Archive {
         }
     }
 
-    /// The files of the folder of keys. Reads all of it.
+    /// The files of the folder of keys. Reads the entire archive.
     fn keys(&self) -> Result<BTreeMap<String, String>, Fault> {
         let mut keys = BTreeMap::new();
         for item in self.read()? {
@@ -201,13 +203,13 @@ impl Archive {
     }
 }
 
-/// The revision behind which a store goes on that is made of an archive: behind all that can have been given out since it was taken.
+/// The revision after which a store made from an archive continues: greater than all revisions that the source can have used since.
 fn ahead(header: &Header, now: Timestamp) -> Revision {
     let seconds = u64::try_from(now.duration_since(header.taken_at).as_secs()).unwrap_or(0).min(AHEAD_SECONDS_MAX);
     header.revision.later(AHEAD_MIN.max(seconds * AHEAD_A_SECOND))
 }
 
-/// Reads and checks all objects, and that they find room.
+/// Reads and checks all objects, and checks that they fit into the store.
 fn check_objects(archive: &Archive, now: Timestamp, quota: Option<u64>) -> Outcome<()> {
     let mut bytes = 0_u64;
     for object in archive.objects(now)? {
@@ -224,7 +226,7 @@ fn check_objects(archive: &Archive, now: Timestamp, quota: Option<u64>) -> Outco
     Ok(())
 }
 
-/// As [`ahead`], where revisions have much room above: the new store must be able to make backups too.
+/// Like [`ahead`], but also checks that enough greater revisions remain: the new store must be able to make backups too.
 fn far_ahead(header: &Header, now: Timestamp) -> Outcome<Revision> {
     let revision = ahead(header, now);
     if REVISION_MAX - REVISIONS_LEFT_MIN < revision.0 {
@@ -244,7 +246,7 @@ fn into_folder(archive: &Archive, data_dir: &DataDir, quota: Option<u64>) -> Out
         .into());
     }
     let header = archive.header()?;
-    // All of it is read and checked before the first file is made.
+    // Reads and checks the whole archive before it creates the first file.
     let keys = archive.keys()?;
     let revision = far_ahead(&header, now)?;
     check_objects(archive, now, quota)?;
@@ -263,7 +265,7 @@ fn into_folder(archive: &Archive, data_dir: &DataDir, quota: Option<u64>) -> Out
     Ok(())
 }
 
-/// The folder of keys, unless there is one. All of it or nothing.
+/// Writes the folder of keys, unless it exists. Writes all files or none.
 fn put_keys(keys: &BTreeMap<String, String>, folder: &Path) -> Outcome<()> {
     if keys.is_empty() {
         return Ok(());
@@ -277,7 +279,7 @@ fn put_keys(keys: &BTreeMap<String, String>, folder: &Path) -> Outcome<()> {
         return Ok(());
     }
     let parent = folder.parent().unwrap_or(Path::new("."));
-    // Readable by the owner alone, under a temporary name.
+    // The folder has a temporary name, and only its owner can read it.
     let made = tempfile::Builder::new().prefix(".pki-").tempdir_in(parent).map_err(failed)?;
     for (name, text) in keys {
         let mut file = tempfile::Builder::new().tempfile_in(made.path()).map_err(failed)?;
@@ -326,7 +328,7 @@ async fn into_etcd(archive: &Archive, clients: &Clients, options: &StoreOptions,
     Ok(())
 }
 
-/// The lease of objects that are to go, which some share: they are all events, go after the same time, and lie in the same etcd.
+/// The lease of expiring objects. Some objects share it: all are events with the same time to live, in the same etcd.
 #[derive(Default)]
 struct Leases(tokio::sync::Mutex<Option<(Lease, usize)>>);
 
@@ -344,7 +346,7 @@ impl Leases {
     }
 }
 
-/// Writes a key that is absent. There are no other writers during an import.
+/// Writes an absent key. There are no other writers during an import.
 async fn put(client: &Client, made: Made, lease: Option<Lease>) -> Outcome<()> {
     let Made { key, value, .. } = made;
     let puts: Arc<[Put]> = Arc::new([Put { key: key.clone(), expected: Some(Expected::Absent), value: Some(value.clone()), lease }]);

@@ -1,4 +1,4 @@
-//! `berth store`, `berth backup`, `berth restore`: what is stored is taken elsewhere, and brought back.
+//! `berth store`, `berth backup`, `berth restore`: copy the stored objects to another place, and restore them.
 
 mod give_back;
 mod into;
@@ -42,12 +42,12 @@ pub(crate) fn backup(options: &Backup) -> Outcome<()> {
     out::backup(options)
 }
 
-/// Makes an embedded store of a copy.
+/// Creates an embedded store from a copy.
 pub(crate) fn restore(options: &Restore) -> Outcome<()> {
     into::restore(options)
 }
 
-/// Which store it is.
+/// The store of a command.
 enum At {
     /// The one in this data folder.
     Embedded(PathBuf),
@@ -72,7 +72,7 @@ impl At {
     }
 }
 
-/// The table of resources, for values that others may have written.
+/// The table of resources, for values that other programs may have written.
 fn foreign() -> Arc<Foreign> {
     Arc::new(Foreign(Arc::<ResourceTable>::default()))
 }
@@ -82,7 +82,7 @@ fn locked(asked: Option<&PathBuf>) -> Outcome<DataDir> {
     Ok(DataDir::open(asked.cloned(), StoreKind::Embedded)?.locked()?)
 }
 
-/// The certificate of the authority that owns the objects in etcd: the first of the servers', or that in a data folder, made if it is missing.
+/// The certificate of the authority that owns the objects in etcd: the first of the file, or that of the data folder, created if missing.
 fn authority(client_ca_file: Option<&PathBuf>, data_dir: &Path) -> Outcome<String> {
     if let Some(path) = client_ca_file {
         return Ok(authorities_in(path, "--client-ca-file")?.swap_remove(0));
@@ -91,7 +91,7 @@ fn authority(client_ca_file: Option<&PathBuf>, data_dir: &Path) -> Outcome<Strin
     Ok(Pki::load_or_create(&options, &env::RealRng::new())?.ca_certificate)
 }
 
-/// Counts on a terminal, and is silent elsewhere.
+/// Counts on a terminal, and shows nothing elsewhere.
 fn counting(what: &'static str) -> ProgressBar {
     let style = ProgressStyle::with_template("  {spinner} {pos} {msg}").expect("the template is a constant");
     ProgressBar::new_spinner().with_style(style).with_message(what)

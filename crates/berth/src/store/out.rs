@@ -1,4 +1,4 @@
-//! Archives are written: `berth store export` and `berth backup`.
+//! Writes archives for `berth store export` and `berth backup`.
 
 use super::{
     At, Outcome, counted, counting, foreign,
@@ -24,7 +24,7 @@ use std::{
 };
 use tempfile::NamedTempFile;
 
-/// How many files of the folder of keys are copied: there are four.
+/// The maximum number of files that berth copies from the folder of keys. There are four.
 const KEY_FILES_MAX: usize = 64;
 
 pub(super) fn export(options: &Export) -> Outcome<()> {
@@ -53,7 +53,7 @@ pub(super) fn backup(options: &Backup) -> Outcome<()> {
     to_file(&options.file, |out| write(&at, out, keys.as_deref()))
 }
 
-/// What was written, and as of when.
+/// The contents of the archive, and its revision.
 struct Written {
     summary: Summary,
     revision: Revision,
@@ -68,7 +68,7 @@ fn print_written(written: &Written, place: &str) {
     print_note(&format!("{} as of revision {revision}: {place}. {keys}. Protect it.", counted(summary.objects, "object")));
 }
 
-/// Into a file that must not be there yet: under its name when all of it is on the disk.
+/// Writes a file that must not exist yet. The file gets its name when all of it is on disk.
 fn to_file<'f>(
     path: &Path,
     write: impl FnOnce(BufWriter<NamedTempFile>) -> Outcome<(BufWriter<NamedTempFile>, Written)> + 'f,
@@ -78,7 +78,7 @@ fn to_file<'f>(
         return Err(format!("{} already exists; choose another file", path.display()).into());
     }
     let folder = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // Readable by its owner alone.
+    // Only its owner can read the file.
     let file = tempfile::Builder::new().prefix(".berth-").tempfile_in(folder).map_err(failed)?;
     let (out, written) = write(BufWriter::new(file))?;
     let file = out.into_inner().map_err(|error| failed(error.into_error()))?;
@@ -89,7 +89,7 @@ fn to_file<'f>(
     Ok(())
 }
 
-/// All of it, and the files of the folder `keys`.
+/// Writes the objects, and the files of the folder `keys`.
 fn write<W: Write>(at: &At, out: W, keys: Option<&Path>) -> Outcome<(W, Written)> {
     let header = |revision| Header::new(env!("CARGO_PKG_VERSION"), revision, Timestamp::now());
     let counting = counting("objects");
@@ -98,7 +98,7 @@ fn write<W: Write>(at: &At, out: W, keys: Option<&Path>) -> Outcome<(W, Written)
             let Snapshot { revision, objects } = snapshot(data_dir)?;
             let mut writer = Writer::begin(out, &header(revision))?;
             let layout = foreign();
-            // Which ports are taken is known of the Services.
+            // The Services show which ports are allocated.
             for (key, value) in objects.iter().filter(|(key, _)| layout.resource_prefix(key.as_str()).is_some()) {
                 writer.object(key, value)?;
                 counting.inc(1);
@@ -134,7 +134,7 @@ fn snapshot(data_dir: &Path) -> Outcome<Snapshot> {
     Ok(berth_store::snapshot(&store, foreign())?)
 }
 
-/// Certificates, keys and tokens, in the order of their names.
+/// Writes certificates, keys and tokens, in the order of their names.
 fn write_keys<W: Write>(writer: &mut Writer<W>, folder: &Path) -> Outcome<()> {
     let failed = |path: &Path, error: io::Error| format!("cannot read {}: {error}", path.display());
     let listed = fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>).map_err(|error| failed(folder, error))?;
@@ -147,16 +147,16 @@ fn write_keys<W: Write>(writer: &mut Writer<W>, folder: &Path) -> Outcome<()> {
     Ok(())
 }
 
-/// What is read of one or several etcds.
+/// A copy of one or several etcds.
 struct FromEtcd<'e> {
     clients: &'e Clients,
     layout: Arc<Foreign>,
-    /// Values of kinds that are served.
+    /// Values of served kinds that berth cannot read.
     unreadable: u64,
 }
 
 impl FromEtcd<'_> {
-    /// In the order of keys; of each etcd as of one revision, `revision` of that of the rest.
+    /// Copies in the order of keys, each etcd at a single revision. `revision` is that of the etcd for all other resources.
     async fn copy(&mut self, revision: Revision, mut take: impl FnMut(&Key, &[u8]) -> io::Result<()>) -> Outcome<()> {
         let resources = self.layout.0.resources();
         let mut prefixes: Vec<&str> = resources.stored().map(|resource| resource.prefix()).collect();
@@ -185,7 +185,7 @@ impl FromEtcd<'_> {
         Ok(())
     }
 
-    /// Names what is not copied.
+    /// Prints what the copy omits.
     async fn print_rest(&self) -> Outcome<()> {
         if 0 < self.unreadable {
             print_note(&format!(

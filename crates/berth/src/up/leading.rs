@@ -1,4 +1,4 @@
-//! The lease of the controllers that run in the API server's process, where several processes may be over one etcd.
+//! The lease of the controllers in the API server's process, where several processes can use one etcd.
 
 use super::Outcome;
 use crate::env::{self, Faults};
@@ -11,10 +11,10 @@ use futures::FutureExt;
 use std::{sync::Arc, time::Duration};
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
 
-/// How long it may take to release the lease of the controllers.
+/// The timeout for the release of the controllers' lease.
 const RELEASE_MAX: Duration = Duration::from_secs(2);
 
-/// By which the controllers write that run in the API server's process.
+/// The lease of the controllers in the API server's process.
 const LEASE: (&str, &str) = ("kube-system", "berth-up");
 
 /// The leader election of the controllers, until it is stopped.
@@ -41,16 +41,16 @@ impl Leading {
         Self { stop, ended: tokio::spawn(told.watch("lease of the controllers", lead)) }
     }
 
-    /// Releases the lease if that is possible soon. Otherwise the lease expires by itself.
+    /// Releases the lease if that is possible within the timeout. Otherwise the lease expires by itself.
     pub(super) async fn end(mut self) {
-        // If it has ended, there is no receiver.
+        // The election has no receiver if it has ended.
         let _ = self.stop.send(());
         let _ = timeout(RELEASE_MAX, &mut self.ended).await;
         self.ended.abort();
     }
 }
 
-/// Leads, unless controllers of another server's process do so.
+/// Takes the lease. Fails if the controllers of another server's process hold it.
 pub(super) async fn lead(registry: &Registry, env: &Env) -> Outcome<Leader> {
     let cluster = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
     let lease = ObjectKey::new(LEASE.0, LEASE.1);

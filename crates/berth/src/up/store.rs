@@ -1,4 +1,4 @@
-//! What `berth up` keeps its objects in.
+//! The store of `berth up`.
 
 use super::{Outcome, Settings};
 use crate::{
@@ -12,10 +12,10 @@ use berth_registry::ResourceTable;
 use berth_store::{EmbeddedStore, MemoryStore, OnDamage, OpenError, Opening, Store, Usage, env::Env, expiry};
 use std::{error::Error, fs, path::Path, sync::Arc};
 
-/// A store, and how to finish what it has begun.
+/// A store, and the function that closes it.
 pub(super) struct Opened {
     pub(super) store: Arc<dyn Store>,
-    /// Of what was taken over.
+    /// The unchanged objects that berth took over.
     pub(super) untouched: Option<Arc<Untouched>>,
     pub(super) close: Box<dyn FnOnce()>,
 }
@@ -65,7 +65,7 @@ pub(super) async fn open_store(
 /// The content of the lock file in a folder that has had a store.
 const HAS_STORE: &str = "store\n";
 
-/// A store that was there is not made again, empty, without a word.
+/// Rejects a missing store in a folder that has had one, instead of silently creating an empty one.
 fn check_there(data_dir: &Path, on_damage: OnDamage) -> Outcome<()> {
     let lock = data_dir.join(data_dir::LOCK);
     let had_store = fs::read_to_string(&lock).is_ok_and(|text| text == HAS_STORE);
@@ -76,7 +76,7 @@ fn check_there(data_dir: &Path, on_damage: OnDamage) -> Outcome<()> {
     Err(format!("the store is missing in {folder}: restore a backup (berth restore), or remove {lock} to start with an empty store").into())
 }
 
-/// Notes that there is a store. Where the disk does not take that, a later start notices less.
+/// Records that the folder has had a store. If the write fails, a later start cannot detect a missing store.
 fn note_there(data_dir: &Path) {
     let lock = data_dir.join(data_dir::LOCK);
     if fs::read_to_string(&lock).is_ok_and(|text| text != HAS_STORE)
@@ -86,11 +86,11 @@ fn note_there(data_dir: &Path) {
     }
 }
 
-/// So many times the quota a store may hold when it is opened: it is smaller than what was stored where that was another machine's, or an archive's. All objects
-/// are in memory, at about four times their bytes.
+/// A store may hold this many times the quota when berth opens it. The quota can be smaller than the contents if these come from another
+/// machine or an archive. All objects are in memory, at about four times their bytes.
 const QUOTAS_AT_START: u64 = 2;
 
-/// A store that is somewhat fuller than it may be is opened, and can be emptied. One that would take all memory is not.
+/// Accepts a store that exceeds its quota moderately, so that users can delete objects. Rejects a store that would take all memory.
 fn check_fits(usage: Option<Usage>) -> Outcome<()> {
     let Some(Usage { bytes, quota: Some(quota), .. }) = usage else { return Ok(()) };
     if bytes <= quota.saturating_mul(QUOTAS_AT_START) {

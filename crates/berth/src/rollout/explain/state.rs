@@ -1,4 +1,4 @@
-//! The files of `berth explain --state`: what a controller's plan of one workload is made from.
+//! The files of `berth explain --state`: the input of a controller's plan for one workload.
 
 use super::super::{error::Error, options::PlanOutput, report};
 use crate::progress::{line, one_line};
@@ -12,17 +12,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 
-/// What such a file holds.
+/// The contents of such a file.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct StateFile {
-    /// The version of berth that wrote it. Another version may plan otherwise.
+    /// The version of berth that wrote the file. Another version may make another plan.
     berth: String,
-    /// What the plan is made from.
+    /// The input of the plan.
     state: WorkloadState,
 }
 
-/// What a plan of one workload is made from.
+/// The input of a plan for one workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum WorkloadState {
@@ -47,7 +47,7 @@ impl WorkloadState {
     }
 }
 
-/// What `-o json` prints of a plan.
+/// The output of `-o json` for a plan.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report<'a> {
@@ -73,7 +73,7 @@ pub(super) fn write(path: &Path, state: WorkloadState) -> Result<(), Error> {
 /// Prints the plan that the controller makes from the state in a file.
 ///
 /// # Errors
-/// The file cannot be read, or holds no state.
+/// The file cannot be read, or contains no state.
 pub(super) fn print_plan(path: &Path, output: Option<PlanOutput>) -> Result<(), Error> {
     let json = std::fs::read(path).map_err(|source| Error::StateFile { action: "read", path: path.to_owned(), source })?;
     let file: StateFile = serde_json::from_slice(&json).map_err(|source| Error::NoState { path: path.to_owned(), source })?;
@@ -89,7 +89,7 @@ pub(super) fn print_plan(path: &Path, output: Option<PlanOutput>) -> Result<(), 
     Ok(())
 }
 
-/// The plan, a line for each action, event and wait.
+/// The plan, with a line for each action, event and wait.
 fn text(title: &str, at: Timestamp, plan: &Plan) -> Vec<String> {
     let lines = plan.to_string();
     let is_empty = lines.is_empty() && plan.events.is_empty();
