@@ -7,9 +7,9 @@ mod stamp;
 
 use std::{env, path::PathBuf, time::SystemTime};
 
-/// A commit for those who build without the repository.
+/// The commit, for builds outside the repository.
 const COMMIT: &str = "BERTH_BUILD_COMMIT";
-/// Seconds since 1970, for builds that are the same every time: <https://reproducible-builds.org/specs/source-date-epoch/>.
+/// The build time in seconds since 1970, for reproducible builds: <https://reproducible-builds.org/specs/source-date-epoch/>.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
 
 fn main() -> Result<(), String> {

@@ -1,4 +1,4 @@
-//! What a build is known by. Works without git and outside a repository: then the commit is not known.
+//! The commit and the time of a build. Works without git and outside a repository: the commit is then unknown.
 
 use std::{
     fs,
@@ -7,14 +7,14 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
-/// The commit that is checked out in `root`; `None` where that is no repository of its own, or there is no git.
+/// The commit that is checked out in `root`. `None` if `root` is not the root of a repository, or git is missing.
 pub(crate) fn commit(root: &Path) -> Option<String> {
-    // A source tree that was unpacked inside another repository does not belong to its commits.
+    // An unpacked source tree inside another repository is not part of that repository.
     let top = fs::canonicalize(git(root, &["rev-parse", "--show-toplevel"])?).ok()?;
     (top == fs::canonicalize(root).ok()?).then(|| git(root, &["rev-parse", "HEAD"]))?
 }
 
-/// The files of the repository that change when another commit is checked out or made; those that are there.
+/// The existing files of the repository that change when a user checks out or creates a commit.
 pub(crate) fn changing_files(root: &Path) -> Vec<PathBuf> {
     let files = ["HEAD", "logs/HEAD"].into_iter().filter_map(|name| git(root, &["rev-parse", "--git-path", name]));
     files.map(|path| root.join(path)).filter(|path| path.exists()).collect()
@@ -23,7 +23,7 @@ pub(crate) fn changing_files(root: &Path) -> Vec<PathBuf> {
 /// The time of the build, in seconds since 1970: `epoch`, else `now`.
 ///
 /// # Errors
-/// `epoch` is no such number.
+/// `epoch` is not a valid number.
 pub(crate) fn built_at(epoch: Option<&str>, now: SystemTime) -> Result<u64, String> {
     match epoch.filter(|epoch| !epoch.is_empty()) {
         Some(epoch) => epoch.parse().map_err(|_| format!("SOURCE_DATE_EPOCH is {epoch:?}, no number of seconds")),

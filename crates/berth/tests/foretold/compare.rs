@@ -1,4 +1,4 @@
-//! Compares a forecast with what happened.
+//! Compares a forecast with the real events.
 
 use crate::{
     common::legs::{is_as_foretold, legs},
@@ -12,22 +12,22 @@ use std::{
 
 /// The maximum difference between a forecast time and the real one.
 pub(crate) const TOLERANCE: Duration = Duration::from_millis(100);
-/// Forecast events within this time are simultaneous: others are a fifth of a second apart. Pods that become ready together may be seen one by one, or
-/// not.
+/// Forecast events within this time are simultaneous: other events are a fifth of a second apart. A watch can show pods that become ready
+/// together one by one, or all at once.
 const AT_ONCE: Duration = Duration::from_millis(120);
-/// Rules by which a pod is deleted where others could be as well.
+/// Rules that choose a pod randomly among equal ones.
 const LOTS: [&str; 2] = ["tie", "tie, by uid"];
 
-/// The number of milliseconds by which something came later than forecast. Negative: sooner.
+/// The number of milliseconds between a forecast event and the real one. Negative: the real one was earlier.
 pub(crate) type Late = i64;
 
-/// The forecast of a workload: the JSON that `berth plan` prints, without its wrapping.
+/// The forecast of a workload: a part of the JSON that `berth plan` prints.
 pub(crate) struct Forecast<'a> {
     workload: &'a Value,
     troubles: &'a Value,
 }
 
-/// A pod that goes.
+/// A deleted pod.
 #[derive(Clone, Debug)]
 struct Victim {
     at: Duration,
@@ -36,12 +36,12 @@ struct Victim {
 }
 
 impl<'a> Forecast<'a> {
-    /// Of a forecast of one workload.
+    /// The forecast of a single workload.
     pub(crate) fn of(forecast: &'a Value) -> Self {
         Self { workload: &forecast["workloads"][0], troubles: &forecast["troubles"] }
     }
 
-    /// `complete`, `held`, `stuck`.
+    /// `complete`, `held` or `stuck`.
     pub(crate) fn outcome(&self) -> &'a str {
         self.workload["outcome"]["is"].as_str().unwrap()
     }
@@ -54,7 +54,7 @@ impl<'a> Forecast<'a> {
         seconds(&self.workload["outcome"]["afterSeconds"])
     }
 
-    /// When nothing more happens.
+    /// The time of the last forecast event.
     pub(crate) fn settled_after(&self) -> Duration {
         self.after().max(self.workload["outcome"].get("settledAfterSeconds").map(seconds).unwrap_or_default())
     }
@@ -87,7 +87,7 @@ impl<'a> Forecast<'a> {
         sizes
     }
 
-    /// In order of time. Steps combine pods. Their lives have millisecond precision.
+    /// In order of time, with the precision of the pods' lives: milliseconds. Steps combine pods.
     fn victims(&self) -> Vec<Victim> {
         let lives = self.workload["lives"].as_array().unwrap().iter();
         let told: BTreeSet<(&str, Duration)> = lives
@@ -100,7 +100,7 @@ impl<'a> Forecast<'a> {
             let begins = seconds(&step["atSeconds"]);
             for pod in step["pods"].as_array().unwrap() {
                 let (name, rule) = (pod["pod"].as_str().unwrap(), pod["rule"].as_str().unwrap());
-                // A StatefulSet's pods bear a name again.
+                // Pods of a StatefulSet reuse names.
                 let at = told.range((name, begins)..).next().filter(|(of, _)| *of == name).map_or(begins, |(_, at)| *at);
                 victims.push(Victim { at, pod: name.to_owned(), is_drawn: LOTS.contains(&rule) });
             }
@@ -122,29 +122,30 @@ fn seconds(value: &Value) -> Duration {
     Duration::from_secs_f64(value.as_f64().unwrap())
 }
 
-/// What happened after a change.
+/// The events after a change.
 #[derive(Debug, Default)]
 pub(crate) struct Happened {
-    /// Before it.
+    /// Before the change.
     pods: BTreeSet<String>,
     sizes_before: BTreeMap<String, i64>,
-    /// After it, in order of time.
+    /// After the change, in order of time.
     sizes: BTreeMap<String, Vec<(Duration, i64)>>,
     victims: Vec<(Duration, String)>,
     most_pods: u64,
     fewest_available: u64,
-    /// When the workload's status first showed a complete rollout. `None`: it did not.
+    /// When the workload's status first showed a complete rollout. `None`: never.
     pub(crate) complete: Option<Duration>,
-    /// When, from then on, the last deleted pod was removed. `None`: some still terminate.
+    /// When, after that, the last deleted pod was removed. `None`: some pods still terminate.
     pub(crate) settled: Option<Duration>,
-    /// When something happened to a pod or a ReplicaSet last.
+    /// The time of the last change of a pod or a ReplicaSet.
     pub(crate) last: Duration,
     /// When the workload's own status last changed.
     last_status: Duration,
 }
 
 impl Happened {
-    /// What was `seen` since the change, before which there were so many lines: of the workload's `generation` that it led to, at `began`.
+    /// The events in `seen` after the change. `before` is the number of earlier lines. `generation` is the workload's generation after the
+    /// change, at `began`.
     pub(crate) fn read(seen: &Seen, before: usize, generation: i64, began: Instant) -> Self {
         let mut now = Seen::default();
         let (earlier, later) = seen.lines.split_at(before);
@@ -153,7 +154,7 @@ impl Happened {
         (happened.most_pods, happened.fewest_available) = (now.pods.len() as u64, now.available() as u64);
         happened.judge(&now, generation, Duration::ZERO);
         for (at, line) in later {
-            // What was seen before the answer came happened after the question.
+            // Events that were seen before the response happened after the request.
             let at = at.saturating_duration_since(began);
             match line {
                 Line::Pod(name, pod) => {
@@ -182,14 +183,14 @@ impl Happened {
         if now.rolled_out == Some(generation) {
             self.complete.get_or_insert(at);
         }
-        // A status may be seen before the pods that it speaks of.
+        // A watch can show a status before the pods that the status counts.
         match (self.complete, now.has_going()) {
             (Some(_), false) => drop(self.settled.get_or_insert(at)),
             _ => self.settled = None,
         }
     }
 
-    /// By how much each event came later than forecast.
+    /// The delay of each event against the forecast.
     ///
     /// # Errors
     /// A description of the difference.
@@ -206,8 +207,8 @@ impl Happened {
                 is_on_time("complete", foretold.after(), complete, &mut late)?;
                 is_on_time("settled", foretold.settled_after(), settled, &mut late)?;
             }
-            // Its status may show a complete rollout while something is held. It is stable when its status has counted its pods, unless some still
-            // terminate.
+            // The status may show a complete rollout while pods are held. The workload is stable when its status has counted its pods,
+            // unless some still terminate.
             ("held", ..) => {
                 let last = if foretold.after() == foretold.settled_after() { self.last.max(self.last_status) } else { self.last };
                 is_on_time("held", foretold.settled_after(), last, &mut late)?;
@@ -255,7 +256,7 @@ impl Happened {
         if counts.0 != counts.1 || self.victims.len() != victims.len() {
             return Err(format!("how many go when: {:?}, not {:?}", self.victims, how_many(counts.1, begin)));
         }
-        // After a lot, others are left.
+        // After a random choice, different pods remain.
         let mut is_known = true;
         for (burst, gone) in bursts.iter().zip(gone) {
             is_on_time("the end of a pod", burst[0].at, gone[0].0, late)?;
@@ -272,7 +273,8 @@ impl Happened {
     }
 }
 
-/// What was seen, each thing with the last of the times of which it is sooner by no more than what is tolerated; what comes before all, with the first.
+/// Splits the seen events by the forecast times. An event belongs to the last time that it precedes by at most the tolerance. Events before
+/// all times belong to the first one.
 fn parts<'a, T>(begin: &[Duration], seen: &'a [(Duration, T)]) -> Vec<&'a [(Duration, T)]> {
     let from = |place: usize| match begin.get(place) {
         _ if place == 0 => 0,

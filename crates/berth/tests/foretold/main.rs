@@ -1,4 +1,5 @@
-//! Plans of random changes, made from a real `berth up`, hold there (docs/how-to/plan.md, "Is it right?"): a few here, thousands by `cargo xtask foretold`.
+//! Checks plans of random changes against a real `berth up` (docs/how-to/plan.md, "Is it right?"): a few here, thousands in `cargo xtask
+//! foretold`.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 #[path = "../it/common/mod.rs"]
@@ -20,13 +21,13 @@ use std::{
 };
 use trial::{Cluster, Ended, Ran};
 
-/// A range of seeds (`0..1000`) to run instead of a few, as `cargo xtask foretold` does.
+/// A range of seeds (`0..1000`) that replaces the few default ones, as in `cargo xtask foretold`.
 const SEEDS: &str = "BERTH_FORETOLD_SEEDS";
-/// How many of them run at once.
+/// The number of concurrent scenarios.
 const AT_ONCE: &str = "BERTH_FORETOLD_AT_ONCE";
 /// The interval of progress lines.
 const PROGRESS_EVERY: Duration = Duration::from_secs(10);
-/// How often one that differs is tried again alone: another program may have kept the machine busy.
+/// The number of further attempts, without other scenarios, after a difference: another program may have kept the machine busy.
 const TRIES: u32 = 3;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -61,7 +62,7 @@ async fn run(cluster: &Cluster, seeds: Vec<u64>, at_once: usize, mut over: impl 
     }
 }
 
-/// Runs all seeds, then each that differs again alone, and prints the counts. Panics if a scenario differs still.
+/// Runs all seeds, then repeats each scenario with a difference alone, and prints the counts. Panics if a difference remains.
 async fn run_range(seeds: Range<u64>, at_once: usize) {
     let (mut ended, mut printed) = (BTreeMap::new(), Instant::now());
     let cluster = Cluster::up(at_once).await;
@@ -97,7 +98,7 @@ fn counts(ended: &BTreeMap<u64, Ran>) -> String {
     )
 }
 
-/// How many milliseconds lay between forecast and event.
+/// The number of milliseconds between forecast and event.
 fn lateness(late: Vec<Late>) -> String {
     let mut apart: Vec<u64> = late.iter().map(|late| late.unsigned_abs()).collect();
     apart.sort_unstable();

@@ -1,4 +1,4 @@
-//! What a cluster shows of each namespace's workload, with the time at which it is seen.
+//! The watched changes of each namespace's workload, with their times.
 
 use futures::StreamExt;
 use kube::{
@@ -15,18 +15,18 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// What is watched, in all namespaces.
+/// The watched kinds, in all namespaces.
 const KINDS: [(&str, &str, &str); 4] =
     [("", "v1", "Pod"), ("apps", "v1", "ReplicaSet"), ("apps", "v1", "Deployment"), ("apps", "v1", "StatefulSet")];
 
-/// A change that was seen.
+/// A watched change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Line {
-    /// `None`: it is gone.
+    /// `None`: the pod is deleted.
     Pod(String, Option<Pod>),
-    /// How many pods a ReplicaSet is wanted to have.
+    /// The number of replicas in a ReplicaSet's spec.
     Set(String, i64),
-    /// The generation of the workload that is rolled out; `None`: it is not.
+    /// The generation of the completed rollout. `None`: the rollout is not complete.
     Workload(Option<i64>),
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Pod {
     pub(crate) is_ready: bool,
 }
 
-/// What there is now, and all that was seen until now.
+/// The current state, and all changes until now.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) pods: BTreeMap<String, Pod>,
     pub(crate) sets: BTreeMap<String, i64>,
-    /// The generation of the workload that is rolled out.
+    /// The generation of the completed rollout.
     pub(crate) rolled_out: Option<i64>,
     pub(crate) lines: Vec<(Instant, Line)>,
 }
@@ -65,15 +65,15 @@ impl Seen {
         self.pods.values().filter(|pod| pod.is_ready && !pod.is_going).count()
     }
 
-    /// Whether as many pods are there as the ReplicaSets want, or as many as a quota allows, all are ready, and none goes. A StatefulSet's pods are as many as there are;
-    /// no workload is to have none.
+    /// Whether all pods are ready, none terminates, and there are as many as the ReplicaSets want or the quota allows. A StatefulSet
+    /// requires only one pod: no workload is to have none.
     pub(crate) fn is_at_rest(&self, quota: Option<u64>) -> bool {
         let (pods, wanted) = (self.pods.len() as u64, self.sets.values().sum::<i64>());
         self.available() == self.pods.len() && quota.unwrap_or(u64::MAX).min(wanted.unsigned_abs()).max(1) <= pods
     }
 }
 
-/// All namespaces.
+/// The state of all namespaces.
 #[derive(Clone, Default)]
 pub(crate) struct Watched(Arc<Mutex<BTreeMap<String, Space>>>);
 
@@ -84,7 +84,7 @@ struct Space {
 }
 
 impl Watched {
-    /// Watches from now on.
+    /// Starts the watches.
     pub(crate) fn start(client: &Client) -> Self {
         let watched = Self::default();
         for (group, version, kind) in KINDS {
@@ -117,12 +117,12 @@ impl Watched {
         space.changed.send_replace(());
     }
 
-    /// What was seen of a namespace.
+    /// The state and the changes of a namespace.
     pub(crate) fn seen(&self, namespace: &str) -> Seen {
         self.0.lock().unwrap().get(namespace).map(|space| space.seen.clone()).unwrap_or_default()
     }
 
-    /// Waits until it is so; gives whether it is.
+    /// Waits until the condition holds. Returns whether it does.
     pub(crate) async fn until(&self, namespace: &str, longest: Duration, is_so: impl Fn(&Seen) -> bool) -> bool {
         let mut changed = self.0.lock().unwrap().entry(namespace.to_owned()).or_default().changed.subscribe();
         let wait = async {
@@ -133,7 +133,7 @@ impl Watched {
         tokio::time::timeout(longest, wait).await.is_ok()
     }
 
-    /// Removes a namespace that is not needed any more.
+    /// Removes an unneeded namespace.
     pub(crate) fn forget(&self, namespace: &str) {
         self.0.lock().unwrap().remove(namespace);
     }
@@ -156,7 +156,7 @@ fn line(kind: &str, object: &DynamicObject, is_there: bool) -> Option<Line> {
     })
 }
 
-/// As `kubectl rollout status` decides it, and with all numbers as desired.
+/// Uses the conditions of `kubectl rollout status`, and requires the desired values of all counts.
 fn is_rolled_out(kind: &str, object: &Value, generation: i64) -> bool {
     let (spec, status) = (&object["spec"], &object["status"]);
     let wanted = number(&spec["replicas"]);

@@ -19,34 +19,35 @@ use std::{
 };
 use tokio::process::Command;
 
-/// How many other orders of what happens at once are tried of a tie: of many scenarios at once, and of one alone, when nothing waits for it.
+/// The number of alternative orders of simultaneous events to try after a tie: for concurrent scenarios, and for a single one, which delays
+/// no other.
 const ORDERS: (u64, u64) = (16, 200);
-/// How many nodes a scenario has to itself.
+/// The number of nodes for each scenario.
 const NODES: usize = 2;
-/// How much later than forecast the end is awaited.
+/// How long the test waits after the forecast end.
 const LATEST: Duration = Duration::from_secs(20);
-/// How long a workload rests before a plan is made: longer than any controller puts something off.
+/// How long a workload must be stable before a plan: longer than the longest delay of a controller.
 const RESTS: Duration = Duration::from_millis(500);
-/// How long nothing is forecast, and nothing may happen, after a change that does not end as desired: longer than any pod takes to start or to stop.
+/// How long no event may happen after a change without the desired result: longer than any pod takes to start or to stop.
 const QUIET: Duration = Duration::from_secs(6);
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// What came of one.
+/// The result of a scenario.
 #[derive(Clone, Debug)]
 pub(crate) struct Ran {
     pub(crate) seed: u64,
     pub(crate) ended: Ended,
-    /// By how many milliseconds the forecast events came later.
+    /// The delays of the events against the forecast, in milliseconds.
     pub(crate) late: Vec<Late>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     AsForecast,
-    /// As forecast for the moment of the change: a while after the plan was made, pods have other equal ages.
+    /// As forecast for the time of the change. Some time after the plan, other pods have equal ages.
     AtItsTime,
-    /// As forecast in another order of simultaneous events.
+    /// As forecast with another order of simultaneous events.
     Tied {
         order: u64,
     },
@@ -55,14 +56,14 @@ pub(crate) enum Ended {
     },
 }
 
-/// A control plane with room for some scenarios at once.
+/// A control plane with room for several concurrent scenarios.
 pub(crate) struct Cluster {
     berth: Berth,
     client: Client,
     watched: Watched,
     /// Unused zones of nodes, and the number of scenarios.
     free: Mutex<(Vec<usize>, usize)>,
-    /// How many other orders are tried.
+    /// The number of alternative orders to try.
     orders: u64,
 }
 
@@ -76,7 +77,7 @@ impl Cluster {
         Self { berth, client, watched, free: Mutex::new(((0..at_once).collect(), 0)), orders }
     }
 
-    /// Runs one; there are never more at once than there are places.
+    /// Runs a scenario. Callers run at most as many at a time as there are places.
     pub(crate) async fn run(&self, seed: u64) -> Ran {
         let (place, number) = {
             let mut free = self.free.lock().unwrap();
@@ -122,7 +123,7 @@ impl Trial<'_> {
             Ok(late) => return Ok((Ended::AsForecast, late)),
             Err(why) => why,
         };
-        // A plan for the moment of the change needs the pods' ages then.
+        // A plan for the time of the change needs the pods' ages at that time.
         let snapshot = Snapshot { at: made, ..snapshot };
         for order in 0..=if is_tied { self.cluster.orders } else { 0 } {
             let supposed = Suppositions { controllers: Some(Controllers::Berth), seed: order, ..Suppositions::default() };
@@ -156,7 +157,7 @@ impl Trial<'_> {
         }
     }
 
-    /// The workload, at rest, as it is before the change.
+    /// Creates the workload and waits until it is stable.
     async fn bring_about(&self) -> Result<(), Failed> {
         let cluster = self.cluster;
         let create = |path: String, object: Value| async move { cluster.send("POST", &path, "application/json", &object).await };
@@ -183,8 +184,9 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// Waits until nothing changes any more: the stage of a pod that starts or stops is known only to the second. It is stable if nothing changes for a
-    /// while longer: only then is a pause effective, and a pod that has become ready lets others be deleted.
+    /// Waits until nothing changes any more, because the times of a pod that starts or stops have a precision of seconds. The workload is
+    /// stable if nothing changes for a while: only then is a pause effective, and a pod that has become ready lets the controller delete
+    /// others.
     async fn come_to_rest(&self) -> Result<(), Failed> {
         let (watched, began) = (&self.cluster.watched, Instant::now());
         while began.elapsed() < PATIENCE && watched.until(&self.namespace, PATIENCE, |seen| seen.is_at_rest(self.scenario.quota)).await {
@@ -196,7 +198,7 @@ impl Trial<'_> {
         Err("it does not come to rest".into())
     }
 
-    /// With times, and on nodes of its own: other scenarios are none of its business.
+    /// The manifest with simulated times, restricted to the scenario's nodes so that other scenarios do not interfere.
     fn manifest(&self) -> Value {
         let (Scenario { manifest, times, .. }, mut names) = (&self.scenario, Vec::new());
         names.extend((0..NODES).map(|node| format!("node-{}", self.place * NODES + node)));
@@ -212,7 +214,7 @@ impl Trial<'_> {
         manifest
     }
 
-    /// Until it is counted, it bounds nothing.
+    /// A quota without a status limits nothing.
     async fn await_quota(&self) -> Result<(), Failed> {
         let began = Instant::now();
         while self.cluster.get(&self.collection("api/v1", "resourcequotas/q")).await?["status"]["used"]["pods"].is_null() {
@@ -234,7 +236,7 @@ impl Trial<'_> {
         self.cluster.send("PATCH", &path, "application/merge-patch+json", &patch).await
     }
 
-    /// As a user requests it.
+    /// Runs the plan as a user does.
     async fn plan(&self) -> Result<Value, Failed> {
         let kubeconfig: PathBuf = self.cluster.berth.kubeconfig();
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
@@ -259,7 +261,7 @@ impl Trial<'_> {
         Change { edits: vec![edit], ..Change::default() }
     }
 
-    /// What `berth plan` reads of the cluster.
+    /// The input of `berth plan` from the cluster.
     async fn snapshot(&self) -> Result<Snapshot, Failed> {
         let mut objects = Vec::new();
         for kind in KINDS {
@@ -278,7 +280,7 @@ impl Trial<'_> {
         Ok(Snapshot { objects, at: Timestamp::now(), missing: Vec::new() })
     }
 
-    /// Makes the change, and watches as long as `foretold` expects events. Returns what happened, and when the change was made.
+    /// Makes the change, and watches as long as `foretold` expects events. Returns the events and the time of the change.
     async fn make_true(&self, foretold: &Forecast<'_>) -> Result<(Happened, Timestamp), Failed> {
         let (watched, namespace) = (&self.cluster.watched, &self.namespace);
         let before = watched.seen(namespace).lines.len();
@@ -302,7 +304,7 @@ impl Trial<'_> {
         Ok((Happened::read(&watched.seen(namespace), before, generation, began), made))
     }
 
-    /// Gives its nodes back.
+    /// Deletes the namespace, so that other scenarios can use its nodes.
     async fn clear_away(&self) {
         let path = format!("/api/v1/namespaces/{}", self.namespace);
         // The remaining objects block nothing except for their pods.

@@ -1,4 +1,4 @@
-//! Rollouts whose steps wait for an analysis, on a real server, with a provider that speaks Prometheus' API on this machine.
+//! Rollouts whose steps wait for an analysis, on a real server, with a local provider that implements Prometheus' API.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{Berth, deployment, kubectl_is_here, until, up, up_in, up_logging};
@@ -14,8 +14,8 @@ use tempfile::TempDir;
 
 const FAST: &[&str] = &["--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
 
-/// Answers a query that is a number with that number, as Prometheus does. Answers `flag` with the value that a test sets, and with an error without
-/// one.
+/// Answers a numeric query with its number, as Prometheus does. Answers `flag` with the value that a test sets, or with an error if there
+/// is none.
 struct Prometheus {
     address: SocketAddr,
     flag: Arc<Mutex<Option<f64>>>,
@@ -34,7 +34,7 @@ impl Prometheus {
         *self.flag.lock().unwrap() = Some(number);
     }
 
-    /// The administrator's file.
+    /// Writes the administrator's file.
     fn providers(&self, folder: &Path) -> PathBuf {
         let url = format!("http://{}", self.address);
         let file = folder.join("providers.yaml");
@@ -204,11 +204,11 @@ fn a_file_of_providers_that_cannot_be_used_is_refused_at_the_start() {
     }
 }
 
-/// A Prometheus of its own on this machine; killed with the test.
+/// A real Prometheus on this machine. The test kills it at the end.
 struct RealPrometheus(std::process::Child, SocketAddr);
 
 impl RealPrometheus {
-    /// `None`: it is not here.
+    /// `None`: the machine has no Prometheus.
     fn start(folder: &Path) -> Option<Self> {
         let config = folder.join("prometheus.yml");
         fs::write(&config, "global: {}\n").unwrap();

@@ -1,4 +1,4 @@
-//! A control plane of four processes: an API server, controllers, a scheduler and nodes, which know of each other by objects alone.
+//! A control plane of four processes: an API server, controllers, a scheduler and nodes, which communicate only through objects.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, end_of, part::Part};
@@ -41,7 +41,7 @@ async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
 }
 
-/// `berth rollout status` until it is complete.
+/// Runs `berth rollout status` until the rollout is complete.
 fn rolled_out(kubeconfig: &Path) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["rollout", "status", "deployment/web", "--timeout", "60s", "--kubeconfig"])
@@ -71,7 +71,7 @@ async fn four_processes_carry_a_rollout_out() {
     let api = Api::<Deployment>::default_namespaced(client(&kubeconfig).await);
     api.create(&PostParams::default(), &deployment("web:1")).await.unwrap();
     rolled_out(&kubeconfig);
-    // With the field that k8s-openapi does not know.
+    // The patch has the field that k8s-openapi does not know.
     let patch = json!({"spec": {"podReplacementPolicy": "TerminationComplete", "template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
     api.patch("web", &PatchParams::default(), &Patch::Strategic(patch)).await.unwrap();
     rolled_out(&kubeconfig);
@@ -80,7 +80,7 @@ async fn four_processes_carry_a_rollout_out() {
     assert_eq!(images, ["web:2"; 4]);
 }
 
-/// Changes how many there are to be, and waits until there are.
+/// Scales the Deployment, and waits until it has that many pods.
 async fn scale(kubeconfig: &Path, replicas: u32) {
     let api = Api::<Deployment>::default_namespaced(client(kubeconfig).await);
     api.patch("web", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": replicas}}))).await.unwrap();
@@ -95,7 +95,7 @@ async fn parts_outlive_their_server() {
     let port = port_of(&server.line_with("API server ready at"));
     drop(server);
     let again = || Part::start(&["apiserver", "--secure-port", &port, "--data-dir", data_dir], None);
-    // They come before it, and wait.
+    // The parts start before the server, and wait for it.
     let _parts = ["controller-manager", "scheduler", "node"].map(|name| Part::start(&[name], Some(&kubeconfig)));
     let mut server = again();
     server.line_with("API server ready at");
@@ -108,13 +108,14 @@ async fn parts_outlive_their_server() {
     scale(&kubeconfig, 6).await;
 }
 
-/// That of `… ready at https://127.0.0.1:PORT after …`.
+/// The port in `… ready at https://127.0.0.1:PORT after …`.
 fn port_of(line: &str) -> String {
     let (_, rest) = line.split_once("https://127.0.0.1:").unwrap();
     rest.chars().take_while(char::is_ascii_digit).collect()
 }
 
-/// Of two controller managers one is the leader. After a signal the other takes over at once, after a kill when the lease has expired.
+/// One of two controller managers is the leader. After a signal the other takes over at once. After a kill it takes over when the lease has
+/// expired.
 #[tokio::test(flavor = "multi_thread")]
 async fn one_leads_and_another_takes_over() {
     let folder = tempfile::tempdir().unwrap();
@@ -141,7 +142,7 @@ async fn one_leads_and_another_takes_over() {
     let lease = lease(&kubeconfig).await;
     assert_eq!((lease.lease_transitions, lease.lease_duration_seconds), (Some(1), Some(4)), "{lease:?}");
     let mut third = candidate();
-    // Killed in the middle of a rollout that must not have more than six pods.
+    // The test kills the leader in the middle of a rollout that must not have more than six pods.
     let pods = Api::<Pod>::default_namespaced(client(&kubeconfig).await);
     let most = tokio::spawn(most_pods_until(pods, "web:3"));
     let template = json!({"spec": {"containers": [{"name": "main", "image": "web:3"}]}});
@@ -153,18 +154,18 @@ async fn one_leads_and_another_takes_over() {
     drop(second);
     let killed = Instant::now();
     third.line_with(works);
-    // A lease, 1.2 times the time between two attempts, and the time to start and to print a line.
+    // The duration of a lease, 1.2 times the interval between two attempts, and the time to start and to print a line.
     assert!(killed.elapsed() < Duration::from_millis(4_600) + Duration::from_secs(5), "{:?}", killed.elapsed());
     rolled_out(&kubeconfig);
     assert_eq!(timeout(common::PATIENCE, most).await.unwrap().unwrap(), 6, "with those that go: five and one more");
-    // A manager that has lost its lease ends: here because another name is on it.
+    // A manager that has lost its lease exits. Here the lease has another holder.
     let leases = Api::<Lease>::namespaced(client(&kubeconfig).await, "kube-system");
     let patch = json!({"spec": {"holderIdentity": "somebody"}});
     leases.patch("berth-controller-manager", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     assert_eq!(end_of(&mut third.child).code(), Some(1));
 }
 
-/// The most pods that there were at once, until five have this image and there are no others.
+/// The maximum number of pods at a time, until five pods have this image and there are no others.
 async fn most_pods_until(pods: Api<Pod>, image: &str) -> usize {
     let mut shown = BTreeMap::new();
     let mut most = 0;
@@ -194,7 +195,7 @@ async fn lease(kubeconfig: &Path) -> LeaseSpec {
 /// Where the server does not know the field, an annotation replaces it.
 #[tokio::test(flavor = "multi_thread")]
 async fn controllers_work_on_another_kubernetes() {
-    // Its own controllers of the same are off.
+    // The equivalent upstream controllers are disabled.
     let Some(upstream) = Upstream::start(&["--controllers", "*,-deployment,-replicaset,-statefulset"]) else { return };
     let kubeconfig = upstream.kubeconfig();
     let _parts = [

@@ -1,4 +1,4 @@
-//! What blocks a rollout, in `berth rollout status` and the controller's events, against a real `berth up`.
+//! The causes that block a rollout, in `berth rollout status` and the controller's events, against a real `berth up`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, Berth, PATIENCE};
@@ -47,7 +47,8 @@ fn merge(into: &mut Value, from: &Value) {
     }
 }
 
-/// Creates a workload once the quota `few` of the namespace is in force: as upstream, it bounds nothing before its controller has seen it.
+/// Creates a workload once the namespace's quota `few` is in force. As upstream, a quota limits nothing before its controller has
+/// reconciled it.
 async fn create_within_quota(berth: &Berth, namespace: &str, workload: &Value) {
     let client = berth.kube_client().await;
     let quotas: Api<ResourceQuota> = Api::namespaced(client.clone(), namespace);
@@ -93,7 +94,7 @@ fn check_explained(berth: &Berth, namespace: &str, object: &str, reason: &str, s
     }
 }
 
-/// Asks until it is complete: its pods have to stay available for a while before.
+/// Repeats the command until the rollout is complete: pods must stay available for a while first.
 fn until_complete(berth: &Berth, object: &str) -> Value {
     let started = Instant::now();
     loop {
@@ -138,7 +139,7 @@ async fn intended_waits_are_explained_and_healthy_workloads_are_reported_as_such
     let overlap = paused["also"].as_array().unwrap().iter().find(|other| other["reason"] == "overlap").unwrap();
     assert_eq!(overlap["message"], "Deployment web selects pods that another workload selects too: Deployment twin");
     let kept = "the partition keeps 1 pod of older templates: only ordinals from 1 are updated";
-    // The partition is shown although the pod above it is being recreated too.
+    // The output shows the partition although the controller is recreating the pod above it.
     berth.rollout(&["status", "statefulset/db"]);
     check_explained(&berth, "default", "statefulset/db", "partition", kept);
     assert_eq!(until_complete(&berth, "statefulset/db")["cause"]["reason"], "partition");
@@ -153,7 +154,7 @@ async fn intended_waits_are_explained_and_healthy_workloads_are_reported_as_such
     assert!(!file.exists());
 }
 
-/// What the controller of a workload plans from is saved, and the plan that is made from the file waits for this.
+/// Saves the input of the controller's plan, and checks that the plan from the file has this wait.
 fn check_saved(berth: &Berth, object: &str, waits: &str) {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("state.json");

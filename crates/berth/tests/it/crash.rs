@@ -1,4 +1,4 @@
-//! `kill -9` under write load: whatever was acknowledged is there after the next start, and the server goes on.
+//! `kill -9` under write load: all acknowledged writes exist after the next start, and the server continues.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -38,7 +38,7 @@ fn config_map(round: usize, number: usize) -> ConfigMap {
     map
 }
 
-/// Writes with many writers until `enough` creates are acknowledged, then kills the server while the others are under way.
+/// Writes concurrently until `enough` creates are acknowledged, then kills the server while other writes are in progress.
 async fn write_and_kill(berth: common::Berth, round: usize, enough: usize) -> Vec<String> {
     let api = config_maps(&berth).await;
     let create = |number: usize| {
@@ -54,7 +54,7 @@ async fn write_and_kill(berth: common::Berth, round: usize, enough: usize) -> Ve
         next += 1;
     }
     berth.kill();
-    // Answers that were on their way when the server died count too.
+    // Responses that were in transit when the server died count too.
     while let Some(answer) = pending.next().await {
         acknowledged.extend(answer.ok());
     }
@@ -76,7 +76,7 @@ async fn every_acknowledged_write_survives_kill_nine() {
     }
 }
 
-/// A watch that goes on behind what it has seen last, as client libraries do it.
+/// A watch that continues after the last seen revision, as client libraries do.
 struct Watcher {
     /// Config maps or secrets.
     resource: usize,
@@ -85,11 +85,12 @@ struct Watcher {
     seen: Vec<String>,
 }
 
-/// The name of the object that comes last.
+/// The name of the last object.
 const LAST: &str = "last";
 
 impl Watcher {
-    /// Until the server ends, or it has seen so much or the last object. Begins when all that are `opened` are.
+    /// Watches until the server ends, or until the watch has seen `enough` changes or the last object. Begins when all watches are
+    /// `opened`.
     async fn follow(&mut self, apis: &[Api<DynamicObject>], enough: usize, opened: &Barrier) {
         let mut events = apis[self.resource].watch(&self.params, &self.version).await.unwrap().boxed();
         opened.wait().await;
@@ -118,7 +119,7 @@ async fn apis(berth: &common::Berth) -> Vec<Api<DynamicObject>> {
     resources.iter().map(|resource| Api::default_namespaced_with(client.clone(), resource)).collect()
 }
 
-/// The step-th change of a writer: an object comes, is painted, painted back or goes.
+/// The step-th change of a writer: it creates an object, changes its color, changes it back, or deletes it.
 async fn change(api: &Api<DynamicObject>, writer: usize, step: usize) -> kube::Result<()> {
     let name = format!("{writer}-{}", step / 4);
     let paint = |color: &str| Patch::Merge(json!({"metadata": {"labels": {"color": color}}}));
@@ -133,8 +134,8 @@ async fn change(api: &Api<DynamicObject>, writer: usize, step: usize) -> kube::R
     }
 }
 
-/// Watchers of everything and of selections, which keep up or are behind by any number of changes when the server is killed. All continue with the next
-/// one without a list, and receive every change once.
+/// Watchers of all objects and of selections. When the server is killed, they are current or any number of changes behind. All continue
+/// with the next server without a list, and receive every change once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn watchers_continue_after_their_last_revision_when_the_server_was_killed() {
     const CHANGES: usize = 240;
@@ -192,7 +193,7 @@ async fn watchers_continue_after_their_last_revision_when_the_server_was_killed(
         assert!(selection.iter().all(|follower| follower.seen == whole.seen), "{params:?}");
         if params.label_selector.is_none() {
             let acknowledged: usize = written.iter().skip(*resource).step_by(2).sum();
-            // What was on its way when the server died may be there too.
+            // Changes in transit when the server died may be there too.
             assert!((acknowledged..=acknowledged + 2).contains(&(whole.seen.len() - 1)), "{acknowledged} of {:?}", whole.seen);
         }
     }
@@ -209,7 +210,7 @@ fn output_texts(output: &Output) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// Keys are read before the store is opened, which begins a new log.
+/// berth reads the keys before it opens the store, because opening begins a new log.
 #[test]
 fn a_start_that_refuses_a_damaged_key_has_not_touched_the_store() {
     let folder = TempDir::new().unwrap();
@@ -229,7 +230,7 @@ fn a_start_that_refuses_a_damaged_key_has_not_touched_the_store() {
     }
 }
 
-/// What the owner of a damaged store does: a start is refused, a check reports the damage, and a start that accepts the loss continues.
+/// The steps of the owner of a damaged store: a start fails, a check reports the damage, and a start that accepts the loss continues.
 #[test]
 fn a_damaged_store_is_reported_checked_and_opened_if_the_loss_is_accepted() {
     let folder = TempDir::new().unwrap();

@@ -33,9 +33,9 @@ use std::{
 use tempfile::TempDir;
 use tokio::net::TcpStream;
 
-/// How long a request may take there.
+/// The timeout of a request.
 const REQUEST: &str = "5s";
-/// The ends of the cable there.
+/// The addresses of both ends of the virtual cable.
 const NEAR: &str = "10.253.0.1";
 const FAR: &str = "10.253.0.2";
 
@@ -58,15 +58,15 @@ fn note(name: &str) -> ConfigMap {
     serde_json::from_value(json!({"metadata": {"name": name}})).unwrap()
 }
 
-/// What became of writes, by the name of what was written.
+/// The results of writes, by the names of the objects.
 #[derive(Debug, Default)]
 struct Writes {
     done: BTreeSet<String>,
-    /// Code and words of what was not.
+    /// The codes and messages of failed writes.
     refused: BTreeMap<String, (u16, String)>,
 }
 
-/// Creates one object after the other, each once, until it is stopped.
+/// Creates objects one after the other, each once, until the test stops it.
 async fn write(client: Client, writes: Arc<Mutex<Writes>>, is_over: Arc<AtomicBool>) {
     let api = Api::<ConfigMap>::default_namespaced(client);
     for number in 0.. {
@@ -84,7 +84,7 @@ async fn write(client: Client, writes: Arc<Mutex<Writes>>, is_over: Arc<AtomicBo
     }
 }
 
-/// All that was created behind a version, in its order; goes on where it was.
+/// Watches all objects created after a version, in their order. Continues where it stopped.
 async fn watch(client: Client, mut version: String, seen: Arc<Mutex<Vec<String>>>) {
     let api = Api::<ConfigMap>::default_namespaced(client);
     loop {
@@ -119,14 +119,14 @@ async fn a_server_that_is_cut_off_from_etcd_reports_it_loses_nothing_and_recover
     if !etcd::is_here() {
         return;
     }
-    // It has a runtime of its own, on which it waits.
+    // Etcd's helper has its own runtime and blocks on it.
     let etcd = tokio::task::spawn_blocking(|| Etcd::start(etcd::PATIENT)).await.unwrap();
     let way = Front::before(vec![port_of(&etcd.endpoint)]).await;
     is_cut_off(&format!("http://127.0.0.1:{}", way.port), &way, Duration::from_secs(15)).await;
 }
 
-/// The same where the network fails. Nothing in between stores the packets. The machine sends them again at longer and longer intervals, so a
-/// connection may be silent for as long as the cut was before it continues.
+/// The same for a network failure. Nothing in between stores the packets. The machine resends them at increasing intervals, so a connection
+/// may be silent for as long as the cut before it continues.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_whose_network_to_etcd_fails_reports_it_loses_nothing_and_recovers() {
     if !etcd::is_here() {
@@ -140,9 +140,9 @@ async fn a_server_whose_network_to_etcd_fails_reports_it_loses_nothing_and_recov
     is_cut_off(&format!("http://{FAR}:2379"), &etcd, Duration::from_secs(15)).await;
 }
 
-/// What is between a server and its etcd.
+/// The connection between a server and its etcd.
 trait Way {
-    /// Nothing arrives any more.
+    /// Blocks all traffic.
     fn cut(&self);
     fn restore(&self);
 }
@@ -157,7 +157,7 @@ impl Way for Front {
     }
 }
 
-/// An etcd in a network of its own, and a cable to it.
+/// An etcd in its own network namespace, with a virtual cable to it.
 struct FarEtcd {
     child: Child,
     _folder: TempDir,
@@ -175,7 +175,7 @@ impl FarEtcd {
             etcd::PATIENT
         );
         fs::write(&file, text).unwrap();
-        // Prints a line when it runs, and waits for the cable.
+        // The script prints a line when it runs, and waits for the cable.
         let script = format!(
             "echo; read cable; ip link set lo up; ip addr add {FAR}/30 dev far; ip link set far up; exec \"$0\" -config-file \"$1\""
         );
@@ -212,7 +212,7 @@ impl Way for FarEtcd {
 
 impl Drop for FarEtcd {
     fn drop(&mut self) {
-        // It may have ended already.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -233,7 +233,7 @@ async fn is_cut_off(endpoint: &str, way: &impl Way, heals_within: Duration) {
     let done = || outcomes.lock().unwrap().done.len();
     let is_ready = async || ask(&client, "/readyz").await.is_ok_and(|text| text == "ok");
 
-    // Shorter than the timeout of a call to etcd, longer than it, and longer than the timeout of a silent connection.
+    // The cuts are shorter than the timeout of a call to etcd, longer than it, and longer than the timeout of a silent connection.
     for cut in [Duration::from_secs(1), Duration::from_secs(13), Duration::from_secs(30)] {
         let before = done();
         until("writes go on", async || before + 20 < done()).await;
@@ -266,7 +266,7 @@ async fn is_cut_off(endpoint: &str, way: &impl Way, heals_within: Duration) {
         api.list(&ListParams::default()).await.unwrap().items.iter().map(ResourceExt::name_any).filter(written).collect();
     assert!(done.is_subset(&listed), "lost: {:?}", done.difference(&listed));
     println!("{} acknowledged, {} not: {:?}", done.len(), refused.len(), refused.values().collect::<BTreeSet<_>>());
-    // A write that is not acknowledged is answered as unknown, or as not begun. In the second case it was not done.
+    // An unacknowledged write has an unknown outcome, or the server rejected it before it began. In the second case etcd must not have it.
     for (name, (code, words)) in &refused {
         let is_known_undone = *code == 503;
         assert!([503, 504].contains(code), "{name}: {code} {words}");

@@ -40,7 +40,7 @@ fn link_of(berth: &mut Berth) -> String {
     link_in(&berth.line_with("/sign-in?token="))
 }
 
-/// What runs a journey in a browser; `None`: there is none.
+/// The command that runs a journey in a browser. `None`: the machine has no browser.
 fn journey(script: &str, arguments: &[&str]) -> Option<Journey> {
     let node = common::tool(Tool::Browser, "javascript/node_modules/.bin/node")?;
     if !Path::new(CHROMIUM).exists() {
@@ -58,13 +58,13 @@ fn journey(script: &str, arguments: &[&str]) -> Option<Journey> {
     Some(Journey { command, _there: there })
 }
 
-/// What runs it, and the folder in which it lies.
+/// The command, and the folder of its script.
 struct Journey {
     command: Command,
     _there: TempDir,
 }
 
-/// Runs a journey in a browser; whether there is one.
+/// Runs a journey in a browser. Returns whether there is a browser.
 fn travel(script: &str, arguments: &[&str]) -> bool {
     let Some(mut journey) = journey(script, arguments) else { return false };
     let output = journey.command.output().unwrap();
@@ -81,7 +81,8 @@ fn journeys_through_the_page_succeed() {
     travel("dashboard.mjs", &[&page.link]);
 }
 
-/// How often it is tried on a machine that is busy with other tests; once is enough. `BERTH_NEWCOMERS=1` has all of them come, to measure.
+/// The number of attempts on a machine that is busy with other tests. One success is enough. `BERTH_NEWCOMERS=1` runs all attempts, for
+/// measurements.
 const NEWCOMERS: usize = 4;
 
 /// The first command of the README, with a browser as users have one. From the line that reports that the server is ready to the sentence on the
@@ -94,7 +95,7 @@ fn a_newcomer_sees_within_five_seconds_what_happens_and_why_it_waits() {
     assert_eq!(said.next().unwrap().unwrap(), "ready");
     let mut all = Vec::new();
     for _ in 0..NEWCOMERS {
-        // It has reported that it is ready.
+        // The server has reported that it is ready.
         let mut berth = up(&["-f", &shop()]);
         let ready = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis();
         let link = link_of(&mut berth);
@@ -112,8 +113,8 @@ fn a_newcomer_sees_within_five_seconds_what_happens_and_why_it_waits() {
     assert!(all.iter().any(|seen| seen.starts_with("in time")), "{all:#?}");
 }
 
-/// The picture of the how-to. It is saved where the variable is set, as `cargo xtask pictures` does. Otherwise the test only shows that it can be
-/// taken, because no two are equal.
+/// The picture of the how-to. The test saves it where the variable is set, as in `cargo xtask pictures`. Otherwise the test only checks
+/// that it can take the picture, because no two pictures are equal.
 #[test]
 fn the_picture_of_the_page_can_be_taken() {
     let folder = TempDir::new().unwrap();
@@ -156,20 +157,20 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
-/// A client with a cookie, or without.
+/// A client with or without a cookie.
 struct Reader {
     address: String,
     cookie: String,
 }
 
 impl Reader {
-    /// Signs in; gives where one comes to, too.
+    /// Signs in. Also returns the target of the redirect.
     fn sign_in(link: &str) -> (Self, String) {
         let (address, path) = link.strip_prefix("http://").unwrap().split_once('/').unwrap();
         let stranger = Self { address: address.to_owned(), cookie: String::new() };
@@ -178,7 +179,7 @@ impl Reader {
         (Self { cookie, ..stranger }, header(&answer, "location").to_owned())
     }
 
-    /// The answer to one request, as it came.
+    /// The unparsed response to one request.
     fn send(&self, method: &str, path: &str, more: &str) -> String {
         let Self { address, cookie } = self;
         let mut stream = TcpStream::connect(address).unwrap();
@@ -199,7 +200,7 @@ impl Reader {
         self.send("POST", path, &format!("origin: http://{origin}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n{form}"))
     }
 
-    /// A page, as soon as it has this text.
+    /// A page, as soon as it contains this text.
     fn page_with(&self, path: &str, text: &str) -> String {
         let started = Instant::now();
         loop {
@@ -211,7 +212,7 @@ impl Reader {
         }
     }
 
-    /// Sends the form of a question, as it was asked.
+    /// Sends the form of a question with its hidden fields.
     fn confirm(&self, question: &str, more: &str) -> String {
         let page = self.page_with(&format!("{question}?{more}"), "name=\"generation\"");
         let field = |name: &str| {
@@ -232,7 +233,7 @@ fn code_of(answer: &str) -> &str {
     answer.split(' ').nth(1).unwrap_or_default()
 }
 
-/// What a user is answered.
+/// The status code of a request as this user.
 async fn asked_as(berth: &Berth, user: &str, method: &str, path: &str, body: &Value) -> u16 {
     let mut config = berth.kube_config().await;
     config.auth_info.impersonate = Some(user.to_owned()).filter(|user| !user.is_empty());
@@ -252,7 +253,7 @@ fn audited(folder: &Path) -> (PathBuf, PathBuf) {
     (policy, log)
 }
 
-/// What the page's user has asked for: verb and resource.
+/// The requests of the page's user: verb and resource.
 fn asked_by_the_page(log: &Path) -> Vec<(Value, String)> {
     let text = fs::read_to_string(log).unwrap_or_default();
     let events = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -368,7 +369,8 @@ fn a_page_whose_port_is_taken_is_no_start() {
     );
 }
 
-/// The cookie of a reader is worth nothing to the next process on the same port and the same folder, though the address is the same; who comes with it is led to sign in.
+/// A reader's cookie is invalid for the next process on the same port and folder, although the address is the same. The page redirects a
+/// reader with such a cookie to sign in.
 #[test]
 fn after_kill_nine_cookies_and_links_of_before_get_nothing() {
     let folder = TempDir::new().unwrap();
@@ -392,7 +394,7 @@ fn after_kill_nine_cookies_and_links_of_before_get_nothing() {
     assert_eq!(code_of(&reader.get("/")), "303", "another's cookie opens nothing for it");
 }
 
-/// A user has the page open when the process is stopped: it ends at once, and with 0.
+/// The process stops while a user has the page open: it ends at once, with code 0.
 #[test]
 fn a_page_that_is_looked_at_holds_up_no_end() {
     let mut berth = up_with_shop(&[]);
@@ -436,7 +438,8 @@ async fn a_page_has_its_users_rights_and_no_more() {
     assert_eq!(asked_as(&berth, "alice", "GET", "/api/v1/namespaces/shop/secrets", &Value::Null).await, 403, "it could not show them");
 }
 
-/// A real Kubernetes, whose controllers ignore berth's annotations: page and terminal state that on objects with such annotations, and only there.
+/// A real Kubernetes, whose controllers ignore berth's annotations. Page and terminal show this for objects with such annotations, and only
+/// for these.
 #[test]
 fn on_a_foreign_cluster_the_page_names_settings_without_effect() {
     let Some(upstream) = Upstream::start(&[]) else { return };
@@ -456,7 +459,7 @@ fn on_a_foreign_cluster_the_page_names_settings_without_effect() {
         "this cluster's controllers are not berth's: podReplacementPolicy, Recreate and the annotations of berth.dev have no effect here";
     let page = Served::start_as(&kubeconfig, &[], Stdio::inherit());
     let (reader, _) = Reader::sign_in(&page.link);
-    // No node is there: what its real controllers have made is seen all the same.
+    // There is no node, but the page shows the objects that the real controllers have created.
     let asking = reader.page_with("/ns/default/deployments/asking", "without a node");
     assert!(asking.contains(&format!("Note: {note}.")), "{asking}");
     let plain = reader.page_with("/ns/default/deployments/plain", "without a node");

@@ -22,10 +22,10 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How many documents are run at once: most of their time is waiting for simulated pods.
+/// The number of documents that run concurrently: they mostly wait for simulated pods.
 const AT_ONCE: usize = 6;
 
-/// A command of a document, and what it prints there.
+/// A command of a document, and its output in the document.
 #[derive(Clone, Debug, PartialEq)]
 struct Step {
     line: usize,
@@ -33,18 +33,18 @@ struct Step {
     expected: Vec<String>,
 }
 
-/// What a document asks a reader to type.
+/// The commands of a document.
 #[derive(Debug, Default, PartialEq)]
 struct Script {
     steps: Vec<Step>,
-    /// Lines and reasons of blocks that are not run.
+    /// Lines and reasons of blocks that do not run.
     left_out: Vec<String>,
-    /// What the document must not have.
+    /// Errors in the document's markup.
     faults: Vec<String>,
 }
 
 impl Script {
-    /// Takes in the lines of a console block, of which the first has this number.
+    /// Adds the lines of a console block. `first` is the number of the first line.
     fn add_block(&mut self, first: usize, lines: &[&str]) {
         let mut lines = lines.iter().enumerate();
         while let Some((index, line)) = lines.next() {
@@ -56,7 +56,7 @@ impl Script {
                 continue;
             };
             let mut command = command.to_owned();
-            // The rest of what is typed: after a backslash, or up to the end of a here document.
+            // The remaining input of the command: after a backslash, or up to the end of a here document.
             let end = command.split_once("<<").map(|(_, word)| word.trim_matches(['\'', '"', ' ']).to_owned());
             while end.is_some() || command.ends_with('\\') {
                 let Some((_, more)) = lines.next() else { break };
@@ -97,7 +97,7 @@ impl Script {
         script
     }
 
-    /// The indented lines of the comment that an example begins with.
+    /// The indented lines of the first comment in an example.
     fn of_example(text: &str) -> Self {
         let mut script = Self::default();
         let comment: Vec<(usize, &str)> =
@@ -115,22 +115,22 @@ impl Script {
     }
 }
 
-/// What a command is to the test.
+/// How the test runs a command.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Kind {
-    /// `berth up`: runs on; its output has the lines shown.
+    /// `berth up`: keeps running. Its output contains the shown lines.
     Up,
-    /// Runs on, prints something, never ends: `kubectl get --watch`.
+    /// Prints something and never ends: `kubectl get --watch`.
     Watch,
-    /// Follows something to its end: it prints the lines shown and possibly others between them, and ends with the last one.
+    /// Follows an operation to its end. Prints the shown lines, possibly others between them, and the last shown line at the end.
     Follow,
-    /// Changes nothing: asked until it answers as shown.
+    /// Changes nothing: the test repeats it until the output is as shown.
     Ask,
     /// Sets a variable for the commands after it.
     Export,
-    /// Done once.
+    /// Runs once.
     Do,
-    /// Does not come with berth, its readers or every machine.
+    /// A command that is not part of berth, and that readers or machines may lack.
     Unknown,
 }
 
@@ -144,7 +144,7 @@ fn kind(command: &str) -> Kind {
         "berth" | "kubectl" if has(&["rollout"]) && has(&["status"]) && !has(&["--watch=false"]) => Kind::Follow,
         "kubectl" if has(&["--watch", "-w"]) => Kind::Watch,
         "berth" if words.get(1) == Some(&"record") => Kind::Watch,
-        // What is being recorded comes into the file a little later.
+        // Recorded changes appear in the file with a short delay.
         "berth" if words.get(1) == Some(&"replay") => Kind::Ask,
         "berth" | "kubectl" if has(&["get", "describe", "explain", "auth", "history", "status", "diff", "logs", "version"]) => Kind::Ask,
         "berth" | "kubectl" | "helm" | "ln" | "mkdir" | "sed" | "curl" => Kind::Do,
@@ -152,7 +152,7 @@ fn kind(command: &str) -> Kind {
     }
 }
 
-/// What differs from one time to the next, and how it is written instead.
+/// Text that varies between runs, and its replacement.
 fn masks() -> Vec<(Regex, &'static str)> {
     let alphabet = "[bcdfghjklmnpqrstvwxz2456789]";
     [
@@ -163,7 +163,7 @@ fn masks() -> Vec<(Regex, &'static str)> {
         (&format!("-{alphabet}{{6,10}}-{alphabet}{{5}}\\b"), "-HASH-POD"),
         (&format!("-{alphabet}{{6,10}}\\b"), "-HASH"),
         (r"\b\d+(\.\d+)? ?(ms|s|m|h|d)(\d+s)?\b", "TIME"),
-        // Newer kubectls print this.
+        // Newer versions of kubectl print this.
         (r#"( deleted) from \S+ namespace$"#, "$1"),
         (r"\s+", " "),
     ]
@@ -172,12 +172,12 @@ fn masks() -> Vec<(Regex, &'static str)> {
     .collect()
 }
 
-/// Ids of data: the same one in a document is the same one in an answer.
+/// Ids of data: equal ids in a document must correspond to equal ids in an output.
 #[derive(Default)]
 struct Ids(Vec<(String, String)>);
 
 impl Ids {
-    /// Whether the ids in these texts, in their order, are those that went together before, or are both new.
+    /// Whether the ids in these texts, in their order, correspond as before, or are both new.
     fn agree(&mut self, shown: &str, printed: &str) -> bool {
         let id = Regex::new(r"\b[0-9a-f]{16}\b").unwrap();
         let pairs: Vec<(String, String)> = id
@@ -194,7 +194,7 @@ impl Ids {
     }
 }
 
-/// A document under test: the reader's home, and what runs in other terminals.
+/// A document under test: the reader's home, and the programs in other terminals.
 struct Reader {
     root: PathBuf,
     home: TempDir,
@@ -213,7 +213,7 @@ struct Background {
 }
 
 impl Background {
-    /// Its next line.
+    /// The next line of its output.
     fn line(&mut self) -> Result<String, String> {
         self.lines.next().ok_or_else(|| format!("{} ended", self.command))
     }
@@ -230,7 +230,7 @@ impl Reader {
     fn new() -> Self {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
         let home = TempDir::new().unwrap();
-        // Everything is where a reader would have it, the port alone is another one.
+        // All files are in a reader's default places. Only the port differs.
         let kubeconfig = home.path().join(".local/share/berth/kubeconfig");
         let exports = format!("export KUBECONFIG={}\n", kubeconfig.display());
         Self { root, home, exports, up: None, watches: Vec::new(), masks: masks(), ids: Ids::default() }
@@ -262,7 +262,7 @@ impl Reader {
     }
 
     fn background(&self, command: &str, typed: &str) -> Background {
-        // `exec`, so that what is ended is the program and not its shell.
+        // `exec`, so that a signal ends the program and not its shell.
         let mut child = self.shell(&format!("exec {typed}")).spawn().unwrap();
         let lines = Lines::of(child.stdout.take().unwrap());
         Background { command: command.to_owned(), child, lines }
@@ -301,7 +301,7 @@ impl Reader {
         }
     }
 
-    /// Starts `berth up`, in place of the one that runs, and waits until all that it was given is rolled out.
+    /// Starts `berth up` in place of the running one, and waits until all its manifests are rolled out.
     fn start(&mut self, step: &Step, shown: &[String]) -> Result<(), String> {
         if let Some(mut up) = self.up.take() {
             // Ctrl-C in its terminal.
@@ -319,7 +319,7 @@ impl Reader {
         if missing.is_empty() { Ok(()) } else { Err(format!("{missing:#?} is not among\n{}", printed.join("\n"))) }
     }
 
-    /// Asks until the answer is the one shown.
+    /// Repeats a command until its output is as shown.
     fn ask(&mut self, step: &Step, shown: &[String]) -> Result<(), String> {
         let started = Instant::now();
         loop {
@@ -331,14 +331,14 @@ impl Reader {
         }
     }
 
-    /// Runs a command to its end; gives the lines that it printed, masked. It fails if, and only if, the document shows an error.
+    /// Runs a command to its end. Returns its output lines, masked. The command must fail if, and only if, the document shows an error.
     fn run(&self, step: &Step, shown: &[String]) -> Result<Vec<String>, String> {
         let fails = shown.iter().any(|line| line.to_lowercase().starts_with("error") || line.contains(" is invalid: "));
         let text = self.run_plain(step, fails)?;
         Ok(text.lines().map(|line| self.masked(line)).filter(|line| !line.is_empty()).collect())
     }
 
-    /// Runs a command to its end; gives what it printed.
+    /// Runs a command to its end. Returns its output.
     fn run_plain(&self, step: &Step, fails: bool) -> Result<String, String> {
         let output = self.shell(&step.command).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -348,7 +348,7 @@ impl Reader {
         Ok(text)
     }
 
-    /// Whether what was printed is what is shown, the order of lines apart: names that are drawn decide it.
+    /// Whether the output is as shown. Ignores the order of lines, which depends on random names.
     fn compare(&mut self, step: &Step, shown: &[String], printed: &[String]) -> Result<(), String> {
         if shown.is_empty() {
             return Ok(());
@@ -369,7 +369,7 @@ impl Reader {
         if agree { Ok(()) } else { Err(format!("other ids are the same than those shown:\n{}", printed.join("\n"))) }
     }
 
-    /// What runs in other terminals must run to the end of the document.
+    /// Programs in other terminals must run until the end of the document.
     fn finish(&mut self) -> Result<(), String> {
         let ended = |terminal: &mut Background| {
             terminal.child.try_wait().unwrap().map(|status| format!("{} ended with {status}", terminal.command))
@@ -378,7 +378,7 @@ impl Reader {
     }
 }
 
-/// Whether the lines shown come in this order, others between them, and the last one last.
+/// Whether the shown lines appear in this order, possibly with others between them, and the last one at the end.
 fn check_in_order(shown: &[String], printed: &[String]) -> Result<(), String> {
     let mut rest = printed.iter();
     let in_order = shown.iter().filter(|line| *line != "...").all(|line| rest.any(|printed| printed == line));
@@ -414,7 +414,7 @@ fn documents(root: &Path) -> Vec<(String, Script)> {
     found
 }
 
-/// Runs a document to its end or its first fault; gives what is wrong with it.
+/// Runs a document to its end or its first fault. Returns its faults.
 fn run(name: &str, script: &Script) -> Vec<String> {
     let mut faults = script.faults.clone();
     let mut reader = Reader::new();
@@ -438,7 +438,7 @@ fn commands_of_documents_and_examples_do_what_is_shown() {
         return;
     }
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // To fix one document: its name, or a part of it.
+    // To fix one document, set the variable to its name or a part of it.
     let only = std::env::var("BERTH_DOCUMENT").unwrap_or_default();
     let documents: VecDeque<_> = documents(&root).into_iter().filter(|(name, _)| name.contains(&only)).collect();
     assert!(!only.is_empty() || documents.iter().map(|(_, script)| script.steps.len()).sum::<usize>() > 100, "commands are found");

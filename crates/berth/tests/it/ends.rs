@@ -1,4 +1,4 @@
-//! How `berth up` and `berth test` end: signals, exit codes, and what is left behind.
+//! The end of `berth up` and `berth test`: signals, exit codes, and leftovers.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; a skipped one prints why")]
 
 use crate::common::{self, Lines, PATIENCE, deployment, end_of, kubectl_is_here};
@@ -18,7 +18,7 @@ use tempfile::TempDir;
 
 const MEMORY: &[&str] = &["--store", "memory", "--secure-port", "0", "--nodes", "2"];
 
-/// `berth` as a stranger runs it, with a folder of its own for whatever is temporary.
+/// `berth` with its own home folder and its own temporary folder.
 struct Run {
     folder: TempDir,
 }
@@ -36,7 +36,7 @@ impl Run {
     }
 
     fn file(&self, name: &str, text: &str) -> String {
-        // Beside the temporary folder, which must be empty in the end.
+        // The file is beside the temporary folder, which must be empty in the end.
         let path = self.folder.path().join(name);
         fs::write(&path, text).unwrap();
         path.to_str().unwrap().to_owned()
@@ -80,14 +80,14 @@ impl Running<'_> {
         signal(self.child.id(), name);
     }
 
-    /// Its exit code once it has ended, without a word on standard error and without a trace.
+    /// Its exit code after its end, without output on standard error and without leftovers.
     fn ends_cleanly(self) -> Option<i32> {
         let (code, complaints) = self.ends();
         assert_eq!(complaints, "");
         code
     }
 
-    /// Its exit code after it has ended without leftovers, and its standard error.
+    /// Its exit code after its end without leftovers, and its standard error.
     fn ends(mut self) -> (Option<i32>, String) {
         let mut complaints = String::new();
         self.child.stderr.take().unwrap().read_to_string(&mut complaints).unwrap();
@@ -139,7 +139,7 @@ fn a_signal_while_running_is_a_clean_end() {
     }
 }
 
-/// A request of the administrator's whose body does not end, once it is being served.
+/// An administrator's request with an endless body, as soon as the server handles it.
 fn endless(kubeconfig: &str) -> Child {
     let kubectl = |arguments: &[&str]| {
         let mut command = Command::new("kubectl");
@@ -230,7 +230,7 @@ fn a_folder_of_another_user_is_reported_with_its_owner() {
         println!("skipped: only the administrator can be somebody else");
         return;
     }
-    // That folder, and no other, is closed to them.
+    // Only that folder is inaccessible to them.
     fs::set_permissions(run.folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
     fs::set_permissions(&folder, PermissionsExt::from_mode(0o755)).unwrap();
     let nobody = 65534;
@@ -316,7 +316,7 @@ fn pods_that_are_ready_once_and_then_crash_are_not_rolled_out() {
     let output = run.to_its_end(&[&["up"], MEMORY, &["--wait", "-f", &manifest]].concat());
     let (told, complaint) = ended_with(&output, 1);
     let failed = told.lines().find(|line| line.starts_with("deployment.apps/web in default: failed: 2 pods keep crashing, e.g. web-"));
-    // Between a crash and the back-off that follows, the container shows how it ended.
+    // Between a crash and the next back-off, the container shows its termination reason.
     let shows_why =
         |line: &str| line.contains("CrashLoopBackOff") || line.contains("container main ended with exit code 1 (Error), restarted once");
     assert!(failed.is_some_and(shows_why), "{told}");
@@ -324,12 +324,12 @@ fn pods_that_are_ready_once_and_then_crash_are_not_rolled_out() {
     assert_eq!(complaint, "berth: 1 of 1 Deployment not rolled out: deployment.apps/web in default\n");
 }
 
-/// What a terminal shows when the command has ended.
+/// The screen of a terminal after the command has ended.
 fn shown_on_a_terminal(mut command: Command, (rows, columns): (u16, u16)) -> String {
     let (terminal, line) = common::terminal::pair((rows, columns));
     let open = || line.try_clone().unwrap();
     let mut child = command.env("TERM", "xterm").stdin(open()).stdout(open()).stderr(open()).spawn().unwrap();
-    // Its ends of the terminal are closed here, so that reading ends with the child.
+    // The child's ends of the terminal must be closed here, so that the read ends with the child.
     drop((command, line));
     let (mut terminal, mut screen, mut buffer) = (File::from(terminal), vt100::Parser::new(rows, columns, 0), [0; 4096]);
     while let Ok(read @ 1..) = terminal.read(&mut buffer) {
@@ -355,7 +355,7 @@ fn long_failures_are_printed_once_on_a_terminal() {
     );
 }
 
-/// What it logs, to a file, while one request is answered.
+/// The log, in a file, for a single request.
 fn logged(verbosity: &str) -> String {
     let run = Run::new();
     let kubeconfig = run.file("config", "");
@@ -386,7 +386,7 @@ fn the_last_line_of_plain_output_is_not_stale() {
         .replace("spec:\n  replicas", "spec:\n  progressDeadlineSeconds: 10000\n  replicas");
     let manifest = run.file("web.yaml", &slow);
     let mut up = run.start(&["-f", &manifest]);
-    // Within a second of the first line, and then nothing happens any more.
+    // Within a second of the first line, and no change follows.
     up.line_with("deployment.apps/web in default: 0 of 2 updated replicas are available");
     up.signal("TERM");
     assert_eq!(up.ends_cleanly(), Some(0));

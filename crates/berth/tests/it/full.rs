@@ -1,4 +1,4 @@
-//! A server that is given more than it can store: what it refuses, what goes on, and that everything can be deleted.
+//! A server that receives more than it can store: what it rejects, what continues, and that users can delete everything.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, Berth, PATIENCE};
@@ -17,7 +17,7 @@ use serde_json::json;
 use std::{collections::BTreeMap, fs, time::Instant};
 use tempfile::TempDir;
 
-/// A client that does not wait after a refusal: by default, the client of `kube` repeats requests after a 429.
+/// A client that does not retry. By default, the client of `kube` retries after a 429.
 async fn client_of(berth: &Berth) -> Client {
     let mut config = berth.kube_config().await;
     config.default_retry = false;
@@ -28,7 +28,7 @@ async fn text(client: &Client, path: &str) -> kube::Result<String> {
     client.request_text(http::Request::get(path).body(Vec::new()).unwrap()).await
 }
 
-/// Asks again and again until it is so.
+/// Repeats the check until it holds.
 async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let started = Instant::now();
     while !holds().await {
@@ -41,11 +41,11 @@ fn config_map(name: &str, bytes: usize) -> ConfigMap {
     ConfigMap { metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() }, data, ..ConfigMap::default() }
 }
 
-/// With which code, reason and words something is refused.
+/// The code, reason and message of a rejection.
 #[derive(Clone, Copy)]
 struct Refusal(u16, &'static str, &'static str);
 
-/// In etcd's words, which clients know.
+/// etcd's message, which clients know.
 const NO_SPACE: Refusal = Refusal(507, "InsufficientStorage", "mvcc: database space exceeded: ");
 const NO_MEMORY: Refusal = Refusal(429, "TooManyRequests", "The server has no memory left to store more; deletions make room.");
 
@@ -56,7 +56,7 @@ impl Refusal {
     }
 }
 
-/// Creates smaller and smaller config maps until not even the smallest finds room.
+/// Creates smaller and smaller config maps until even the smallest does not fit.
 async fn fill(maps: &Api<ConfigMap>) {
     for bytes in [50_000, 5_000, 500, 0] {
         for number in 0.. {
@@ -70,7 +70,7 @@ async fn fill(maps: &Api<ConfigMap>) {
     }
 }
 
-/// How a pod is.
+/// Whether the pod is running.
 fn is_running(pod: &Pod) -> bool {
     pod.status.as_ref().and_then(|status| status.phase.as_deref()) == Some("Running")
 }
@@ -86,7 +86,7 @@ async fn pods(client: &Client) -> usize {
     Api::<Pod>::all(client.clone()).list_metadata(&ListParams::default()).await.unwrap().items.len()
 }
 
-/// By `kubectl scale --replicas=2147483647` in one namespace, and by a user who fills all others.
+/// `kubectl scale --replicas=2147483647` in one namespace, and a user who fills all others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deployment_of_all_pods_fills_its_bound_and_a_full_server_goes_on_starts_again_and_can_be_emptied() {
     const QUOTA: u64 = 1_500_000;
@@ -115,18 +115,18 @@ async fn a_deployment_of_all_pods_fills_its_bound_and_a_full_server_goes_on_star
     .await;
     let filled = pods(&client).await;
     assert!((30..200).contains(&filled), "{filled} pods in half of {QUOTA} bytes");
-    // What finds room is not only stored.
+    // The stored pods also run.
     let all_pods = Api::<Pod>::default_namespaced(client.clone());
     until("all of them run", async || all_pods.list(&ListParams::default()).await.unwrap().items.iter().all(is_running)).await;
     text(&client, "/readyz").await.expect("one namespace is full, no more");
 
-    // Each of the others takes half of what is left; then nothing is.
+    // Each of the other namespaces takes half of the remaining space, until none is left.
     for number in 0..8 {
         fill(&Api::namespaced(client.clone(), &name(number))).await;
     }
     is_full(&client, QUOTA).await;
     assert!((30..200).contains(&pods(&client).await), "still so many");
-    // The namespace that came last still takes half of what the others leave.
+    // The last namespace still takes half of what the others leave.
     let leases = Api::<Lease>::namespaced(client.clone(), &name(7));
     let lease = serde_json::from_value(json!({"metadata": {"name": "l"}})).unwrap();
     leases.create(&PostParams::default(), &lease).await.expect("leases have the reserve");
@@ -136,7 +136,7 @@ async fn a_deployment_of_all_pods_fills_its_bound_and_a_full_server_goes_on_star
     let client = client_of(&berth).await;
     is_full(&client, QUOTA).await;
 
-    // What is not wanted any more goes, and what goes makes room.
+    // The controller deletes unwanted pods, and deletions free space.
     let deployments = Api::<Deployment>::default_namespaced(client.clone());
     deployments.patch_scale("all", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": 2}}))).await.unwrap();
     until("two pods are left", async || pods(&client).await == 2).await;
@@ -152,7 +152,7 @@ async fn a_deployment_of_all_pods_fills_its_bound_and_a_full_server_goes_on_star
     Api::default_namespaced(client).create(&PostParams::default(), &config_map("again", 100_000)).await.expect("there is room again");
 }
 
-/// What users and administrators see of it. No limit was exceeded.
+/// Checks what users and administrators see when the server is full. No limit was exceeded.
 async fn is_full(client: &Client, quota: u64) {
     let one_more = Api::default_namespaced(client.clone()).create(&PostParams::default(), &config_map("one-more", 30_000)).await;
     assert!(NO_SPACE.is(&one_more), "{one_more:?}");
@@ -178,7 +178,7 @@ fn resident(berth: &Berth) -> Option<u64> {
 async fn what_is_stored_ends_below_the_watermark_of_memory_and_deletions_go_on() {
     const SLACK: u64 = 64 << 20;
     let folder = TempDir::new().unwrap();
-    // What was replaced or deleted stays in memory as long as history wants it.
+    // Replaced and deleted objects remain in memory as long as the history needs them.
     let quiet = ["--controllers=-*", "--nodes", "0", "--quota-bytes", "0", "--history-bytes", "1"];
     let idle = {
         let berth = common::up_in(folder.path(), &quiet);
@@ -193,7 +193,7 @@ async fn what_is_stored_ends_below_the_watermark_of_memory_and_deletions_go_on()
     let create = async |number: usize| maps.create(&PostParams::default(), &config_map(&format!("c{number}"), 900_000)).await;
     let made: Vec<_> = {
         let creates = stream::iter(0..10_000).map(create).buffered(8);
-        // The rest is as many as are on their way when the first is refused.
+        // The others are the requests in progress at the first rejection.
         let made = creates.scan(0, |refused, made| {
             *refused += usize::from(made.is_err());
             let goes_on = *refused <= 8;

@@ -45,7 +45,7 @@ impl Helm {
         assert!(!succeeded && text.contains(expected), "helm {command}:\n{text}");
     }
 
-    /// What a JSONPath of an object on the server prints.
+    /// Checks the output of a JSONPath for an object on the server.
     #[track_caller]
     fn check_object(&self, object: &str, path: &str, expected: &str) {
         let words: Vec<&str> = object.split(' ').collect();
@@ -110,7 +110,7 @@ fn what_others_changed_is_merged_in_three_ways() {
     helm.berth.kubectl(&["set", "env", "deployment/shop-web", "DEBUG=1"]);
     helm.berth.kubectl(&["scale", "deployment/shop-web", "--replicas=5"]);
     helm.check("upgrade --install shop CHART --set web.image=web:2 --wait --timeout 60s", "REVISION: 2");
-    // Values of the chart are as in the chart. Other values stay.
+    // Values in the chart are as in the chart. Other values remain.
     helm.check_web("web:2", 3);
     let path = "{.metadata.labels.team} {.spec.template.spec.containers[0].env[*].name}";
     helm.check_object("deployment shop-web", path, "front DEBUG");
@@ -124,12 +124,12 @@ fn what_others_changed_is_merged_in_three_ways() {
 fn a_failed_atomic_upgrade_is_rolled_back() {
     let Some(helm) = Helm::start() else { return };
     helm.check("install shop CHART --namespace default --wait --timeout 60s", "STATUS: deployed");
-    // The time limit counts for the way back as well.
+    // The timeout also applies to the rollback.
     let broken = "--set web.image=web:2 --set web.podAnnotations.sim\\.berth\\.dev/fails=ImagePullBackOff";
-    // Why it gave up it words in more than one way: the time may be over while it waits for its own limit of requests.
+    // Helm words its reason in more than one way: the timeout may expire while it waits for its own rate limit.
     let told = "has been rolled back due to atomic being set";
     helm.check_refused(&format!("upgrade shop CHART --atomic --timeout 8s {broken}"), told);
-    // Helm is content with what maxUnavailable leaves, and where its time is over it does not wait at all.
+    // Helm accepts as many pods as maxUnavailable leaves. After its timeout it does not wait at all.
     helm.berth.kubectl(&["rollout", "status", "deployment/shop-web", "--timeout=60s"]);
     helm.check_web(FIRST, 3);
     helm.check_history(&["superseded", "failed", "deployed"]);

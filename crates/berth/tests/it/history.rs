@@ -1,4 +1,4 @@
-//! Who changed what and with which result, as users of kubectl cause it and `berth rollout history` prints it.
+//! The causes and results of changes that kubectl users make, in the output of `berth rollout history`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, Berth, deployment, kubectl_is_here, up, up_in};
@@ -14,7 +14,7 @@ fn revisions(berth: &Berth, workload: &str) -> Vec<Value> {
     json["revisions"].as_array().unwrap().clone()
 }
 
-/// Number, cause, user and manager, and how it ended.
+/// Number, cause, user, manager, and result.
 fn row(revision: &Value) -> String {
     let text = |value: &Value| value.as_str().unwrap_or("-").to_owned();
     let to = revision["cause"]["toRevision"].as_i64().map_or_else(String::new, |to| format!(" to {to}"));
@@ -67,7 +67,7 @@ fn the_history_shows_the_actions_of_kubectls_users() {
     let text = berth.rollout(&["history", "deployment/web"]);
     assert!(text.contains("  scaled from 2 to 3 by kubernetes-admin (kubectl) "), "{text}");
 
-    // What kubectl brings back with the template is not the old record.
+    // kubectl's rollback restores the template, but not the old record.
     let own = annotations(&berth, "deployment/web");
     assert!(own["berth.dev/rollout"].is_null(), "{own}");
     assert!(own["berth.dev/changed-by"].as_str().unwrap().contains(r#""manager":"kubectl""#), "{own}");
@@ -75,7 +75,7 @@ fn the_history_shows_the_actions_of_kubectls_users() {
     assert_eq!(history.lines().filter(|line| line.starts_with(['2', '3', '4'])).count(), 3, "{history}");
     assert!(berth.kubectl(&["rollout", "history", "deployment/web", "--revision=4"]).contains("web:1"));
 
-    // Client-side apply continues, and so does server-side apply, over fields without an owner.
+    // Client-side apply still works, and so does server-side apply, over fields without an owner.
     let applied = berth.kubectl(&["apply", "-f", file]);
     assert_eq!(applied, "deployment.apps/web configured\nconfigmap/web unchanged\n", "the size is the manifest's again");
     let applied = berth.kubectl(&["apply", "--server-side", "--force-conflicts", "-f", file]);
@@ -189,7 +189,7 @@ fn protobuf(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat()
 }
 
-/// Clients in Go speak protobuf: what they write is recorded as what others write.
+/// Go clients send protobuf: the history records their writes like all others.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_history_shows_writes_in_protobuf_too() {
     const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";

@@ -45,7 +45,7 @@ fn manifests() -> Vec<Value> {
     (0..DEPLOYMENTS).map(deployment).chain((0..STATEFUL_SETS).map(stateful_set)).collect()
 }
 
-/// All objects that begin so, by key.
+/// All objects with this key prefix, by key.
 fn stored(client: &TestClient, prefix: &str) -> BTreeMap<String, Value> {
     let query = Query { prefix: prefix.into(), start_after: None, at: None, limit: None };
     let found = client.wait(client.client.range(query)).unwrap().keys;
@@ -76,7 +76,7 @@ fn given(client: &TestClient) -> usize {
     workloads(client).values().filter(|object| is_given(object)).count()
 }
 
-/// An object without the parts that a write may change: all except its version, which is not stored, and the replacement of a field.
+/// The uid and the generation of each object, which must not change when annotations replace fields.
 fn identities(all: &BTreeMap<String, Value>) -> BTreeMap<&str, (&Value, &Value)> {
     all.iter().map(|(key, object)| (key.as_str(), (&object["metadata"]["uid"], &object["metadata"]["generation"]))).collect()
 }
@@ -91,7 +91,7 @@ fn berth(arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-/// Kills it as soon as `is_time`; whether it still ran.
+/// Kills the child as soon as `is_time`. Returns whether it was still running.
 fn kill_when(mut child: Child, is_time: impl Fn() -> bool) -> bool {
     let ran = loop {
         if child.try_wait().unwrap().is_some() {
@@ -113,7 +113,7 @@ fn what_is_killed_while_it_is_given_back_or_taken_over_goes_on_where_it_was() {
     }
     let (etcd, folder) = (Etcd::start(etcd::PATIENT), TempDir::new().unwrap());
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    // A way on which a write takes some milliseconds: else all is over before it is noticed that it has begun.
+    // A proxy with a delay of some milliseconds for each write: otherwise the command would end before the test notices its start.
     let way = runtime.block_on(Front::before(vec![port_of(&etcd.endpoint)]));
     let (data_dir, endpoint) = (folder.path().join("data").display().to_string(), format!("http://127.0.0.1:{}", way.port));
     let file = folder.path().join("all.json");
@@ -129,7 +129,7 @@ fn what_is_killed_while_it_is_given_back_or_taken_over_goes_on_where_it_was() {
     assert_eq!(given(&client), 0);
 
     way.slow_down(Duration::from_millis(5));
-    // Whatever the number, so many are done at least and not all.
+    // Each run is killed after more than `at` objects, but before all are done.
     let mut killed_at = Vec::new();
     for at in [0, 1, DEPLOYMENTS / 2, DEPLOYMENTS - 1, DEPLOYMENTS + STATEFUL_SETS / 2] {
         let giving = berth(&[&["store", "give-back"][..], &over].concat());
@@ -139,7 +139,7 @@ fn what_is_killed_while_it_is_given_back_or_taken_over_goes_on_where_it_was() {
     }
     assert!(killed_at.iter().all(|given| (1..DEPLOYMENTS + STATEFUL_SETS).contains(given)) && killed_at.is_sorted(), "{killed_at:?}");
     assert!(stored(&client, "/registry/berth.dev/").contains_key("/registry/berth.dev/control-plane"), "it is berth's until the end");
-    // Who starts there after all has it as it was, and may begin to give it back again.
+    // A server that starts after all this finds the original objects, and its owner can begin to give the etcd back again.
     way.slow_down(Duration::ZERO);
     let mut kept = up(&[]);
     kept.line_with("API server ready at");
@@ -154,7 +154,7 @@ fn what_is_killed_while_it_is_given_back_or_taken_over_goes_on_where_it_was() {
     assert_eq!(identities(&workloads(&client)), identities(&before));
     assert!(stored(&client, "/registry/berth.dev/").is_empty());
 
-    // And back: it has it at once, and turns one after the other.
+    // The reverse: the server owns the etcd at once, and converts the objects one after the other.
     let mut taken_at = Vec::new();
     for at in [0, DEPLOYMENTS / 2, DEPLOYMENTS + STATEFUL_SETS / 2] {
         let taking = berth(&[&["up", "--secure-port", "0", "--controllers=-*", "--take-over"][..], &over].concat());

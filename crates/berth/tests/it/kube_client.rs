@@ -29,7 +29,7 @@ fn web(replicas: i32) -> Deployment {
     .unwrap()
 }
 
-/// True of a Deployment whose newest template runs in `replicas` available pods and in no others.
+/// Whether the Deployment's newest template runs in `replicas` available pods, and no other template does.
 fn rolled_out(replicas: i32) -> impl Fn(Option<&Deployment>) -> bool {
     move |deployment| {
         deployment.is_some_and(|deployment| {
@@ -56,7 +56,7 @@ where
     tokio::time::timeout(common::PATIENCE, empty).await.expect("in time");
 }
 
-/// A client that is already there asks so soon that caches still fill.
+/// A client that already runs sends requests so early that caches are still incomplete.
 #[tokio::test]
 async fn a_server_that_is_reported_as_ready_is_ready() {
     for _ in 0..9 {
@@ -148,7 +148,7 @@ async fn two_controllers_apply_to_one_object() {
     managers.sort();
     assert_eq!(managers, ["other", "owner"]);
 
-    // What the second gives up falls back to its default, for the first has lost it.
+    // The fields that the second manager gives up get their defaults, because the first manager no longer owns them.
     let left = deployments.patch("web", &other, &Patch::Apply(&config(json!({})))).await.unwrap();
     assert_eq!(left.spec.unwrap().replicas, Some(1));
 }
@@ -161,7 +161,7 @@ async fn a_reflector_sees_every_pod_come_and_go() {
     let pods: Api<Pod> = Api::default_namespaced(client.clone());
 
     let (reader, writer) = reflector::store();
-    // Every event, also the end of the first list: only then does the store show what the list has.
+    // All events, including the end of the first list: only then does the store contain the list.
     let mut events = watcher(pods, watcher::Config::default()).reflect(writer).boxed();
     deployments.create(&PostParams::default(), &web(4)).await.unwrap();
     let seen = async {

@@ -112,7 +112,7 @@ async fn publish(site: &ConfigMap, context: &Context) -> Result<Action, Error> {
     Ok(Action::await_change())
 }
 
-/// Leaves a trace, so that the test sees that it ran before the object was gone.
+/// Creates a marker object, so that the test sees that the finalizer ran before the object was deleted.
 async fn take_down(site: &ConfigMap, context: &Context) -> Result<Action, Error> {
     let trace: Secret = object(json!({"metadata": {"name": format!("{}-was-taken-down", site.name_any())}}));
     Api::default_namespaced(context.client.clone()).create(&PostParams::default(), &trace).await?;
@@ -244,7 +244,7 @@ async fn an_object_of_any_kind_is_applied_by_its_yaml() {
     assert_eq!(typed.spec.unwrap().replicas, Some(2));
 }
 
-/// All names until the first list is complete, and what was seen on the way.
+/// All names until the first list is complete, and the objects seen during it.
 async fn first_list<K>(api: Api<K>, config: watcher::Config) -> Vec<String>
 where
     K: Clone + Debug + Send + serde::de::DeserializeOwned + Resource + 'static,
@@ -284,7 +284,7 @@ async fn lists_are_streamed_paged_and_narrowed_to_metadata() {
     assert_eq!(narrow.labels()["kind"], "site");
 }
 
-/// A line to the server that can be cut: all connections break, new ones work.
+/// A proxy to the server that the test can cut: all connections break, but new ones work.
 struct Line {
     address: SocketAddr,
     cut: watch::Sender<()>,
@@ -336,7 +336,7 @@ async fn a_reflector_goes_on_after_its_connection_broke() {
         direct.create(&PostParams::default(), &config_map(name, &json!({}))).await.unwrap();
         let seen = async {
             while reader.len() < number + 1 {
-                // An error is the broken connection: the watcher goes on by itself.
+                // The error is the broken connection. The watcher continues by itself.
                 if let Some(Ok(watcher::Event::Init)) = events.next().await {
                     lists += 1;
                 }

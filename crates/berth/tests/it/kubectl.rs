@@ -1,8 +1,8 @@
-//! The real kubectl against a real `berth up`: what a person types.
+//! The real kubectl against a real `berth up`: typical commands of a user.
 
 use crate::common::{deployment, kubectl_is_here, up};
 
-/// Pods that start and stop at once, so that only what the test waits for takes time.
+/// Pods that start and stop almost at once, so that only the tested operations take time.
 const FAST: &[&str] = &["--store", "memory", "--nodes", "3", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
 
 #[test]
@@ -96,7 +96,7 @@ fn each_cascade_has_its_effect() {
                 assert_eq!(berth.kubectl(&left).lines().count(), 3);
                 let owners = berth.kubectl(&["get", "replicasets", "-l", &selector, "-o", "jsonpath={.items[*].metadata.ownerReferences}"]);
                 assert_eq!(owners, "");
-                // A new Deployment with the same selector and template takes the orphans up again.
+                // A new Deployment with the same selector and template adopts the orphans.
                 berth.apply(&deployment(&name, 2, "web:1"));
                 berth.kubectl(&["rollout", "status", &format!("deployment/{name}")]);
                 assert_eq!(berth.kubectl(&left).lines().count(), 3);

@@ -1,6 +1,6 @@
-//! What several clients see of one server, killed with `kill -9` and started again, can be put in one order (`berth-linear`).
+//! Checks that the histories of several clients of one server, which `kill -9` restarts, are linearizable (`berth-linear`).
 //!
-//! A history that cannot is kept in `target/linear/`. `cargo xtask linear FILE` checks it again.
+//! A history that is not linearizable remains in `target/linear/`. `cargo xtask linear FILE` checks it again.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -31,16 +31,16 @@ use tokio::{sync::watch, time::timeout};
 const QUIET: &[&str] = &["--controllers=-*", "--nodes", "0"];
 const CLIENTS: usize = 8;
 const WATCHERS: usize = 2;
-/// In a round, at least.
+/// The minimum number of operations per round.
 const OPERATIONS: usize = 1000;
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
-/// What ends the watches.
+/// The name of the object that ends the watches.
 const END: &str = "end";
 const PREFIX: &str = "configmaps/default/";
-/// The field that holds what was written.
+/// The field with the written value.
 const FIELD: &str = "value";
 
-/// What all clients saw, and one clock.
+/// The operations of all clients, and a common clock.
 struct Recorder {
     started: Instant,
     operations: Mutex<Vec<Operation>>,
@@ -63,7 +63,7 @@ impl Recorder {
         self.count.send_modify(|count| *count += 1);
     }
 
-    /// Until so many more operations are over.
+    /// Waits until `operations` more operations are complete.
     async fn more(&self, operations: usize) {
         let mut count = self.count.subscribe();
         let enough = *count.borrow() + operations;
@@ -75,24 +75,24 @@ impl Recorder {
     }
 }
 
-/// One who asks for one thing after the other.
+/// A client that sends one request after the other.
 struct Asker {
     name: String,
     api: Api<ConfigMap>,
     recorder: Arc<Recorder>,
     rng: ChaCha8Rng,
     written: usize,
-    /// What it last saw of each object.
+    /// The last seen version of each object.
     seen: BTreeMap<&'static str, Object>,
-    /// Where its reads are to be stale.
+    /// Makes its reads stale.
     stale: Option<Stale>,
 }
 
-/// A server with a cache that lags, as one client sees it.
+/// Simulates a server with a stale cache for one client.
 struct Stale {
-    /// What the client was shown of each object first, and is shown again.
+    /// The first version of each object that the client saw, and sees again.
     before: BTreeMap<&'static str, Object>,
-    /// Whether a read that asked for the most recent has got an older one.
+    /// Whether a read of the most recent version has returned an older one.
     shown: watch::Sender<bool>,
 }
 
@@ -213,7 +213,7 @@ impl Asker {
         self.done(invoked, &outcome.clone(), Request::Delete { key: key(name), preconditions, outcome })
     }
 
-    /// All at once or in pages of two; as of now, or as of any time.
+    /// Lists all objects at once or in pages of two, with the most recent version or any version.
     async fn list(&mut self) -> Server {
         let (mut asked, freshness) = match self.below(4) {
             0 => (ListParams::default().match_any(), Freshness::Any),
@@ -240,7 +240,7 @@ impl Asker {
 }
 
 impl Stale {
-    /// Who has seen an object change (`last`) is shown what it was before.
+    /// Returns an object's old version to a client that has already seen a newer one (`last`).
     fn instead_of(&mut self, name: &'static str, outcome: Outcome<Object>, last: Option<&Object>, freshness: Freshness) -> Outcome<Object> {
         let Outcome::Ok(now) = &outcome else { return outcome };
         match (self.before.get(name), last) {
@@ -258,11 +258,11 @@ impl Stale {
     }
 }
 
-/// One who watches everything, from round to round.
+/// A client that watches all objects, across rounds.
 #[derive(Clone, Copy)]
 struct Watcher {
     number: usize,
-    /// What it has seen everything up to.
+    /// The last seen resource version.
     reached: ResourceVersion,
 }
 
@@ -286,7 +286,7 @@ impl Watcher {
                         Line::Modified(object) => item(&object).map(Event::Modified),
                         Line::Deleted(object) => item(&object).map(Event::Deleted),
                         Line::Bookmark(bookmark) => Some(Event::Bookmark(version(Some(&bookmark.metadata.resource_version)))),
-                        // What comes next is remembered, over every restart.
+                        // Later changes remain available, across every restart.
                         Line::Error(status) => panic!("{status:?}"),
                     };
                     let Some(event) = event else { continue };
@@ -327,7 +327,7 @@ fn object(map: &ConfigMap) -> Object {
     item(map).expect("a client's object has a value").object
 }
 
-/// An object of the clients; the server keeps one of its own beside them.
+/// An object of the clients. The server has one of its own beside them.
 fn item(map: &ConfigMap) -> Option<Item> {
     let value = Value(map.data.as_ref()?.get(FIELD)?.clone());
     let uid = map.metadata.uid.clone().map(Uid);
@@ -335,7 +335,7 @@ fn item(map: &ConfigMap) -> Option<Item> {
     Some(Item { key: key(map.metadata.name.as_deref().unwrap()), object })
 }
 
-/// The outcome of a request. A killed server gives no answer, and an answer of 5xx leaves the outcome open.
+/// The outcome of a request. A killed server sends no response, and a 5xx response leaves the outcome open.
 fn outcome<T, U>(answer: Result<T, Error>, told: impl FnOnce(T) -> U) -> Outcome<U> {
     match answer {
         Ok(answer) => Outcome::Ok(told(answer)),
@@ -353,12 +353,12 @@ fn outcome<T, U>(answer: Result<T, Error>, told: impl FnOnce(T) -> U) -> Outcome
 
 async fn config_maps(berth: &common::Berth) -> Api<ConfigMap> {
     let mut config = berth.kube_config().await;
-    // A request that is silently repeated is two requests.
+    // A silent retry would be a second request.
     config.default_retry = false;
     Api::default_namespaced(Client::try_from(config).unwrap())
 }
 
-/// Reports where the history is, if it cannot be put in order.
+/// Reports the path of a history that is not linearizable.
 fn checked(name: &str, history: &[Operation]) -> Checked {
     check(history, Effort::default()).unwrap_or_else(|faults| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/linear");
@@ -404,13 +404,13 @@ async fn what_clients_see_of_a_server_that_is_killed_can_be_put_in_one_order() {
     let Checked { operations, keys, unknown } = checked("killed", &history);
     assert!(OPERATIONS * ROUNDS <= operations && keys == NAMES.len() + 1, "{operations} operations on {keys} objects");
     assert!(0 < unknown, "no write was under way at any of the kills");
-    // Each watcher saw everything, also what was written while it was not there.
+    // Each watcher saw all changes, including those made while it was disconnected.
     let acknowledged = history.iter().filter(|operation| is_acknowledged(&operation.request)).count();
     let seen: usize = history.iter().map(|operation| written(&operation.request)).sum();
     assert!(OPERATIONS < acknowledged && acknowledged * WATCHERS <= seen, "{acknowledged} writes acknowledged, {seen} seen");
 }
 
-/// Those who ask in a round.
+/// The clients of a round.
 fn askers<'a>(round: usize, api: &'a Api<ConfigMap>, recorder: &'a Arc<Recorder>) -> impl Iterator<Item = Asker> + 'a {
     let asker = move |number: usize| {
         let seed = u64::try_from(round * CLIENTS + number).unwrap();
@@ -423,7 +423,7 @@ fn is_acknowledged(request: &Request) -> bool {
     matches!(request, Request::Create { outcome: Outcome::Ok(_), .. } | Request::Update { outcome: Outcome::Ok(_), .. })
 }
 
-/// How many writes a watch saw.
+/// The number of writes that a watch saw.
 fn written(request: &Request) -> usize {
     let Request::Watch { events, .. } = request else { return 0 };
     events.iter().filter(|event| matches!(event.event, Event::Added(_) | Event::Modified(_))).count()
@@ -440,7 +440,7 @@ async fn a_client_that_is_shown_what_was_is_found() {
     let (shown, mut is_shown) = watch::channel(false);
     all[0].stale = Some(Stale { before: BTreeMap::new(), shown });
     let asking: Vec<_> = all.into_iter().map(|asker| tokio::spawn(asker.run(stopped.clone()))).collect();
-    // Among enough others, and however many of them are this client's.
+    // Among enough other operations, regardless of how many are this client's.
     recorder.more(600).await;
     timeout(common::PATIENCE, is_shown.wait_for(|shown| *shown)).await.expect("in time").unwrap();
     stop.send_replace(true);
@@ -471,7 +471,7 @@ async fn a_server_that_has_forgotten_what_it_acknowledged_is_found() {
     assert!(!anomalies(&recorder.taken()).is_empty());
 }
 
-/// What is wrong with a history in which something is.
+/// The faults of a history that is not linearizable.
 fn anomalies(history: &[Operation]) -> Vec<String> {
     let text = |fault: Fault| match fault {
         Fault::Anomaly(text) => text,

@@ -1,4 +1,4 @@
-//! What `-f` takes, what becomes of it, and what a restart with the same or another file does.
+//! The sources that `-f` accepts, their results, and the effect of a restart with the same or another file.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, deployment, kubectl_is_here, up_in};
@@ -15,12 +15,12 @@ const POLICY: &str =
     "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: once}\nspec: {}\n---\n";
 const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: behind}\ndata: {a: b}\n";
 
-/// Runs berth to its end, in this folder, with this on its standard input.
+/// Runs berth to its end, in this folder, with this standard input.
 fn berth(folder: &Path, arguments: &[&str], input: &str) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args(arguments).current_dir(folder).env("HOME", folder).env_remove("KUBECONFIG");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // One that ends without reading it is right too.
+    // A command that ends without reading its input is correct too.
     let _ = child.stdin.take().unwrap().write_all(input.as_bytes());
     child.wait_with_output().unwrap()
 }
@@ -98,7 +98,7 @@ fn what_is_served_of_a_file_is_applied_and_all_faults_are_reported_at_the_end() 
     assert!(told.contains("1 Deployment rolled out after"), "{told}");
 }
 
-/// Nothing runs a Job, so a green result would promise what is not known.
+/// No controller runs a Job, so a success would promise an unknown result.
 #[test]
 fn a_job_that_no_controller_runs_is_no_success() {
     let folder = TempDir::new().unwrap();
@@ -122,7 +122,7 @@ fn a_job_that_no_controller_runs_is_no_success() {
     assert!(output.status.success() && printed.contains("warning: the plan has no pods of Job migrate"), "{printed}");
 }
 
-/// What a restart with this file prints between the start and "Running.".
+/// The output of a restart with this file, between the start and "Running.".
 fn restarted(folder: &Path, file: &Path) -> (common::Berth, Vec<String>) {
     let mut berth = up_in(folder, &[FAST, &["-f", file.to_str().unwrap()]].concat());
     let mut lines = Vec::new();
@@ -161,7 +161,7 @@ fn a_restart_goes_on_with_a_rollout_and_reports_what_the_file_changes() {
     berth.kubectl(&["rollout", "status", "deployment/web"]);
     berth.kill();
 
-    // Another number of pods is applied; the image, which the file has not changed, stays.
+    // The restart applies another number of pods. The image, which the file has not changed, remains.
     fs::write(&file, text(3, "web:1").replace("{a: b}", "{a: c}")).unwrap();
     let (berth, lines) = restarted(data.path(), &file);
     has(&lines, "deployment.apps/web configured");

@@ -16,7 +16,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// What Prometheus itself adds to what it scrapes.
+/// The labels that Prometheus itself adds to scraped series.
 const OF_PROMETHEUS: &[&str] = &["job", "instance"];
 
 fn folder() -> PathBuf {
@@ -88,10 +88,10 @@ fn asked_for(expression: &str) -> (Vec<Selector>, BTreeSet<String>) {
     let listed = |found: regex::Captures<'_>| found[1].split(',').map(|label| label.trim().to_owned()).collect::<Vec<_>>();
     let labels = grouping.captures_iter(expression).flat_map(listed).collect();
     let rest = grouping.replace_all(expression, "");
-    // Every name of berth's has an underscore, and so have some functions.
+    // Every metric of berth has an underscore in its name, and so have some functions.
     let named = Regex::new(r#"\b([a-z]+(?:_[a-z0-9]+)+|up)\b(?:\{([^}]*)\}|(\())?"#).unwrap();
     let matcher = Regex::new(r#"(\w+)(=~|!~|!=|=)"([^"]*)""#).unwrap();
-    // Names are outside of braces and strings.
+    // Names are outside braces and strings.
     let selectors = named.captures_iter(&rest).filter(|found| found.get(3).is_none()).map(|found| {
         let matchers = found.get(2).map_or("", |inside| inside.as_str());
         let matchers = matcher.captures_iter(matchers).map(|one| [1, 2, 3].map(|part| one[part].to_owned())).collect();
@@ -121,7 +121,7 @@ fn samples(text: &str) -> Vec<(String, BTreeMap<String, String>)> {
     text.lines().filter(|line| !line.starts_with('#')).filter_map(sample).collect()
 }
 
-/// What of an expression nothing answers: names without a series of that kind, labels that none of its series has.
+/// The missing parts of an expression: names without a series of that kind, and labels that none of its series has.
 fn unanswered(expression: &str, shown: &str, samples: &[(String, BTreeMap<String, String>)]) -> Vec<String> {
     let (selectors, mut labels) = asked_for(expression);
     assert!(!selectors.is_empty(), "nothing is asked for in {expression}");
@@ -133,7 +133,7 @@ fn unanswered(expression: &str, shown: &str, samples: &[(String, BTreeMap<String
         if name == "up" {
             continue;
         }
-        // Of a regular expression the label only: no request need have failed.
+        // For a regular expression checks only the label, because no request need have failed.
         let matches = |labels: &BTreeMap<String, String>| {
             matchers.iter().all(|[label, operator, value]| labels.get(label).is_some_and(|found| operator != "=" || found == value))
         };
@@ -148,7 +148,7 @@ fn unanswered(expression: &str, shown: &str, samples: &[(String, BTreeMap<String
     missing
 }
 
-/// The metrics of a part that is a process of its own.
+/// The metrics of a part in a separate process.
 async fn of_a_part(kubeconfig: &Path) -> String {
     let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port().to_string();
     let options =
@@ -168,7 +168,7 @@ async fn what_the_board_and_the_alerts_ask_for_is_exposed() {
     let mut berth = common::up(&["--store", "memory", "-f", &shop, "-f", &database]);
     berth.line_with("rolled out after");
     let client = berth.kube_client().await;
-    // Something waits: a paused Deployment with another template.
+    // A waiting workload: a paused Deployment with another template.
     let deployments: Api<Deployment> = Api::namespaced(client.clone(), "shop");
     let change = serde_json::json!({"spec": {"paused": true, "template": {"metadata": {"labels": {"new": "one"}}}}});
     deployments.patch("web", &kube::api::PatchParams::default(), &kube::api::Patch::Merge(&change)).await.unwrap();
@@ -193,7 +193,7 @@ async fn what_the_board_and_the_alerts_ask_for_is_exposed() {
     assert_eq!(unanswered("sum by (verb) (kube_pods_total)", "{{verb}}", &samples), ["kube_pods_total []", "label verb"]);
 }
 
-/// Runs promtool on a file of this folder; nothing where there is none.
+/// Runs promtool on a file of this folder. Does nothing if the machine has no promtool.
 fn promtool(arguments: &[&str], file: &Path) {
     let run = Command::new("promtool").args(arguments).arg(file).current_dir(file.parent().unwrap()).output();
     let Ok(output) = run else { return skip(Tool::Promtool, "it is not on this machine (Debian package prometheus)") };
@@ -215,7 +215,7 @@ fn alerts_fire_as_in_their_cases() {
 
 #[test]
 fn expressions_of_the_board_are_promql() {
-    // As rules, which promtool reads.
+    // The expressions as rules, which promtool reads.
     let record = |(number, shown): (usize, Shown)| serde_json::json!({"record": format!("board:{number}"), "expr": shown.expression});
     let rules: Vec<Value> = of_board().into_iter().enumerate().map(record).collect();
     assert!(rules.len() > 30, "{}", rules.len());

@@ -1,4 +1,4 @@
-//! Scheduler and simulated nodes as a person sees them: the real kubectl against a real `berth up`.
+//! Scheduler and simulated nodes from a user's view: the real kubectl against a real `berth up`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{Berth, kubectl_is_here, up};
@@ -14,7 +14,7 @@ fn get(berth: &Berth, what: &str, name: &str) -> Value {
     serde_json::from_str(&berth.kubectl(&["get", what, name, "-o", "json"])).unwrap()
 }
 
-/// The events about an object, `type reason message`, once the last of them holds `text`.
+/// The events about an object, `type reason message`, once the last of them contains `text`.
 fn events_until(berth: &Berth, name: &str, text: &str) -> Vec<String> {
     let selector = format!("involvedObject.name={name}");
     let template = r#"jsonpath={range .items[*]}{.type} {.reason} {.message}{"\n"}{end}"#;
@@ -60,7 +60,7 @@ fn nodes_match_the_options_and_pods_are_spread_over_their_zones() {
     let constraint = json!({
         "topologyKey": "topology.kubernetes.io/zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", "labelSelector": selector,
     });
-    // The first node is taken by a pod that leaves little: by room alone the others would get more.
+    // A pod takes most of the first node: by free resources alone the other nodes would get more pods.
     berth.apply(&pod("large", &json!({"nodeName": "node-0", "containers": asking("30")})).to_string());
     let template = json!({
         "metadata": {"labels": {"app": "web"}},
@@ -108,7 +108,7 @@ fn a_pod_of_a_higher_priority_gets_the_room_of_a_lower_one_when_that_has_gone_in
     assert_eq!(why["message"], "default-scheduler: preempting to accommodate a higher priority pod");
     assert!(conditions.iter().any(|condition| condition["type"] == "Ready"), "others' conditions stay: {conditions:?}");
 
-    // It is deleted at last. No other pod takes the room, and the nomination ends with the binding.
+    // The victim is deleted at last. No other pod takes the room, and the nomination ends with the binding.
     berth.kubectl(&["delete", "pod", "low", "--grace-period=1", "--wait=false"]);
     let state = "jsonpath={.status.phase} {.status.containerStatuses[0].state.terminated.exitCode}";
     berth.kubectl_until(&["get", "pod", "low", "-o", state], |state| state == "Failed 137");
@@ -206,7 +206,7 @@ fn images_that_the_registry_does_not_have_fail_with_a_kubelets_messages() {
     let initialized = conditions.iter().find(|condition| condition["type"] == "Initialized").unwrap();
     assert_eq!((&initialized["status"], &initialized["message"]), (&json!("False"), &json!("containers with incomplete status: [second]")));
 
-    // A pod whose image is corrected starts, without waiting for the back-off.
+    // A pod with a corrected image starts without waiting for the back-off.
     berth.kubectl(&["set", "image", "pod/web", "main=shop/web:1"]);
     berth.kubectl(&["wait", "--for=condition=Ready", "pod/web", "--timeout=60s"]);
 }

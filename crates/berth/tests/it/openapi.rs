@@ -12,7 +12,7 @@ use std::{
     thread,
 };
 
-/// Not among them:
+/// Excluded checks:
 /// - `status_code_conformance`: the documents, as upstream's, name successes and 401 only.
 /// - `negative_data_rejection`, `positive_data_acceptance`: unknown parameters and fields are accepted, as by upstream, and the rules of objects are
 ///   more than a schema can express.
@@ -21,10 +21,10 @@ use std::{
 const CHECKS: &str = "not_a_server_error,content_type_conformance,response_schema_conformance";
 /// Requests for each operation, unless `BERTH_OPENAPI_EXAMPLES` sets another number. Deep bodies take seconds each. `cargo xtask nightly` sends more.
 const EXAMPLES: &str = "2";
-/// Documents that are gone through at the same time.
+/// The number of documents that schemathesis checks concurrently.
 const AT_ONCE: usize = 2;
 
-/// Where berth listens, and how its administrator and authority are known.
+/// berth's address, and the credentials of its administrator and its authority.
 struct Server {
     url: String,
     token: String,
@@ -39,7 +39,7 @@ impl Server {
         Self { url, token, authority: berth.data_dir.join("pki/ca.pem") }
     }
 
-    /// What schemathesis found in one document, if anything.
+    /// The faults that schemathesis found in one document, if any.
     fn faults(&self, program: &Path, document: &str) -> Option<String> {
         let mut command = Command::new(program);
         let hooks = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/python");

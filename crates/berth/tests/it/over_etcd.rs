@@ -30,7 +30,7 @@ fn are_here() -> bool {
     kubectl_is_here() && etcd::is_here()
 }
 
-/// What `berth up` complains of, which must not start.
+/// The error of a `berth up` that must not start.
 fn refused(folder: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args(["up", "--secure-port", "0", "--data-dir"]).arg(folder).args(arguments);
@@ -53,7 +53,8 @@ fn reads_of(etcd: &Etcd) -> u64 {
     metrics.lines().filter(is_range).map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum()
 }
 
-/// One after the other: a creation asks how new its reads must be, once for namespace and quotas, and a deletion of what the server has seen does not.
+/// One after the other: a creation asks etcd once for the minimum revision of the reads of namespace and quotas. A deletion of an object
+/// that the server has seen does not.
 #[test]
 fn a_creation_asks_etcd_once_and_a_deletion_not_at_all() {
     const OBJECTS: u64 = 100;
@@ -75,7 +76,7 @@ fn a_creation_asks_etcd_once_and_a_deletion_not_at_all() {
     let created = reads_of(&etcd);
     assert!(berth.kubectl_with(&all, &["delete", "--wait=false", "-f", "-"]).status.success());
     let deleted = reads_of(&etcd);
-    // Every five seconds it is asked how it is.
+    // The server checks etcd's health every five seconds.
     let others = OBJECTS / 2;
     assert!(created - before < OBJECTS + others, "{OBJECTS} creations took {} reads", created - before);
     assert!(deleted - created < others, "{OBJECTS} deletions took {} reads", deleted - created);
@@ -86,7 +87,7 @@ fn raw(berth: &Berth, path: &str) -> String {
     String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
 }
 
-/// The same, asked without credentials.
+/// The same request without credentials.
 fn stranger(berth: &Berth, path: &str) -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
@@ -132,7 +133,7 @@ fn rollouts_go_on_whether_the_server_or_etcd_is_killed() {
     assert_eq!(berth.terminate().0, Some(0));
 }
 
-/// Watching them includes a read of what blocks them, which cannot be known then.
+/// A watch of the rollouts also reads their causes, which are unknown while etcd is down.
 #[test]
 fn rollouts_that_are_followed_outlive_etcds_absence() {
     if !are_here() {
@@ -162,7 +163,7 @@ fn rollouts_that_are_followed_outlive_etcds_absence() {
     assert_eq!(berth.terminate().0, Some(0));
 }
 
-/// What one that was killed has sent may still come, and would not be known of.
+/// Writes of a killed server may still arrive, and the next server would not know of them.
 #[test]
 fn controllers_write_by_a_lease_that_a_second_one_gets_when_the_first_is_seen_to_be_gone() {
     if !are_here() {
@@ -181,7 +182,7 @@ fn controllers_write_by_a_lease_that_a_second_one_gets_when_the_first_is_seen_to
     assert!(transitions == 0 && !killed.is_empty());
     first.kill();
 
-    // The lease of the one that was killed would have held for 15 s.
+    // The lease of the killed server would have lasted 15 s.
     let started = Instant::now();
     let log = folder.path().join("log");
     let mut first = up_logging(folder.path(), &arguments, File::create(&log).unwrap().into());
@@ -191,7 +192,7 @@ fn controllers_write_by_a_lease_that_a_second_one_gets_when_the_first_is_seen_to
     let (transitions, holder) = lease(&first);
     assert!(transitions == 1 && !holder.is_empty() && holder != killed, "{holder} after {killed}");
 
-    // Another with the same credentials.
+    // Another server with the same credentials.
     let copy = TempDir::new().unwrap();
     assert!(Command::new("cp").arg("-r").arg(folder.path()).arg(copy.path()).status().unwrap().success());
     let copied = copy.path().join(folder.path().file_name().unwrap());
@@ -212,7 +213,7 @@ fn controllers_write_by_a_lease_that_a_second_one_gets_when_the_first_is_seen_to
     second.kubectl(&["rollout", "status", "deployment/web"]);
     assert_eq!(second.terminate().0, Some(0));
 
-    // What its controllers write from then on is refused.
+    // A patch of the lease fences the controllers: their writes fail from then on.
     let mut last = up_in(&copied, &arguments);
     assert_eq!(lease(&last).0, 3);
     let patch = r#"{"spec": {"holderIdentity": "another", "leaseTransitions": 4}}"#;
@@ -222,7 +223,7 @@ fn controllers_write_by_a_lease_that_a_second_one_gets_when_the_first_is_seen_to
     assert_eq!(stored(&etcd, "/registry/pods/default/").len(), 3);
 }
 
-/// A namespace is deleted when all caches show its contents, including those of kinds that no client writes.
+/// A namespace is deleted when all caches have seen its contents, including those of kinds that no client writes.
 #[test]
 fn over_an_etcd_without_progress_reports_namespaces_are_deleted_and_the_server_stays_ready() {
     if !kubectl_is_here() {
@@ -309,7 +310,7 @@ fn an_etcd_of_others_is_refused() {
     up_in(folder.path(), &over).kubectl(&["get", "configmap", "a"]);
 }
 
-/// Stores what a kube-apiserver might have.
+/// Stores a value as a kube-apiserver could.
 fn put(etcd: &Etcd, key: &str, value: &'static str) {
     let client = etcd.client();
     let put = Put { key: Key::new(key), expected: Some(Expected::Absent), value: Some(value.into()), lease: None };
@@ -334,10 +335,10 @@ fn what_others_have_stored_is_taken_over_and_nothing_is_added() {
     );
     let berth = up_in(folder.path(), &[&over[..], &["--take-over"]].concat());
     assert_eq!(berth.kubectl(&["get", "nodes,namespaces,storageclasses,clusterroles", "-o", "name"]), "node/a\nnamespace/gone\n");
-    // As if a kube-apiserver had been here meanwhile.
+    // Simulates a kube-apiserver that ran meanwhile.
     put(&etcd, "/registry/daemonsets/gone/d", "not of this server");
     berth.kill();
-    // It is known from then on, and controllers are named: all of them.
+    // The server knows of it from then on, and the option names the controllers: all of them.
     let berth = up_in(folder.path(), &[FAST, &over, &["--controllers", "*"]].concat());
     berth.kubectl_until(&["get", "nodes", "-o", "name"], |nodes| nodes.lines().count() == 3);
     put(&etcd, "/registry/example.com/widgets/gone/w", "nor this");
@@ -368,7 +369,7 @@ fn a_user_is_let_in_and_again_when_etcd_has_forgotten_his_token() {
 
     let berth = up_in(folder.path(), &as_root(&right));
     berth.kubectl(&["create", "configmap", "a"]);
-    // Its tokens are in its memory alone.
+    // etcd keeps its tokens only in memory.
     etcd.kill();
     eventually("it is not ready", || !is_ready(&berth));
     etcd.start_again();
@@ -376,12 +377,12 @@ fn a_user_is_let_in_and_again_when_etcd_has_forgotten_his_token() {
     berth.kubectl(&["create", "configmap", "b"]);
 }
 
-/// What the keys of an etcd begin with.
+/// The key prefixes in an etcd.
 fn resources_in(etcd: &Etcd) -> BTreeSet<String> {
     stored(etcd, "/registry/").iter().map(|key| key.splitn(4, '/').take(3).collect::<Vec<_>>().join("/")).collect()
 }
 
-/// The keys that begin so.
+/// The keys with this prefix.
 fn stored(etcd: &Etcd, prefix: &str) -> Vec<String> {
     let client = etcd.client();
     let all = Query { prefix: prefix.into(), start_after: None, at: None, limit: None };
@@ -485,7 +486,7 @@ fn only_the_etcd_of_the_authority_is_spoken_to() {
     berth.kubectl(&["create", "configmap", "a"]);
 }
 
-/// A server that gets no answer is stopped.
+/// A signal stops a server that gets no response.
 #[test]
 fn a_start_that_waits_for_etcd_can_be_interrupted() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -493,7 +494,7 @@ fn a_start_that_waits_for_etcd_can_be_interrupted() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args(["up", "--secure-port", "0", "--store", "etcd", "--etcd-servers", &endpoint, "--data-dir"]).arg(folder.path());
     let mut child = command.stdout(Stdio::null()).spawn().unwrap();
-    // Its signals are taken by then.
+    // By then the process handles its signals itself.
     let (_connection, _) = silent.accept().unwrap();
     Command::new("kill").arg(child.id().to_string()).status().unwrap();
     let mut status = None;

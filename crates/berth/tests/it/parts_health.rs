@@ -79,7 +79,7 @@ fn message(text: &str) -> String {
     status["message"].as_str().unwrap().to_owned()
 }
 
-/// Asks until it is so; gives how long that took. What is seen while it is not is for whom it never becomes so.
+/// Repeats the check until it succeeds. Returns how long that took. Prints the last failure if it never succeeds.
 async fn eventually(is_so: impl AsyncFn() -> Result<(), String>) -> Duration {
     let began = Instant::now();
     while let Err(seen) = is_so().await {
@@ -89,7 +89,7 @@ async fn eventually(is_so: impl AsyncFn() -> Result<(), String>) -> Duration {
     began.elapsed()
 }
 
-/// Asks until the answer is as wanted.
+/// Repeats the request until the response meets the condition.
 async fn until(client: &Client, path: &str, holds: impl Fn(u16, &str) -> bool) -> Duration {
     eventually(async || {
         let (code, text) = get(client, path).await;
@@ -98,7 +98,7 @@ async fn until(client: &Client, path: &str, holds: impl Fn(u16, &str) -> bool) -
     .await
 }
 
-/// A token of a service account, which may read metrics or not.
+/// A token of a service account, with or without permission to read metrics.
 async fn token_of(client: &Client, name: &str, may_read: bool) -> String {
     let post = PostParams::default();
     let account: ServiceAccount = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
@@ -167,7 +167,7 @@ async fn health_is_public_and_metrics_need_the_api_servers_authorization() {
     }
     let (_, text) = get(&reads(&at_scheduler), "/metrics").await;
     assert!(text.contains(r#"leader_election_master_status{name="berth-scheduler"} 1"#), "{text}");
-    // An administrator may everything, and is not asked about.
+    // An administrator may do everything, without an authorization request.
     let master = fs::read_to_string(folder.path().join("pki/token")).unwrap();
     let master = client_with(&at_node, Some(master.trim()));
     assert_eq!(get(&master, "/metrics").await.0, 200);
@@ -175,7 +175,7 @@ async fn health_is_public_and_metrics_need_the_api_servers_authorization() {
     assert_eq!(get(&master, "/nope").await.0, 404);
 }
 
-/// Who waits for its lease is ready; who has no API server is alive and not ready.
+/// A part that waits for its lease is ready. A part without an API server is alive and not ready.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     let folder = TempDir::new().unwrap();
@@ -207,7 +207,7 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     assert!(get(&standing, "/metrics").await.1.contains(&leads(1)));
     drop(second);
 
-    // Without a lease a part outlives its server.
+    // Without a lease a part survives its server.
     let (mut third, at_third) = part(&[&["scheduler", "--leader-elect=false"][..], &open].concat(), &kubeconfig);
     third.line_with("works on");
     let stranger = client_with(&at_third, None);
@@ -219,7 +219,7 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     let (code, why) = get(&stranger, "/readyz/api-server").await;
     assert!(code == 500 && why.starts_with("internal server error: no answer for "), "{code} {why}");
     assert_eq!(get(&stranger, "/livez").await.0, 200, "to start it anew would not help");
-    // No server decides who may read the rest.
+    // No server authorizes the other paths.
     let (code, text) = get(&client_with(&at_third, Some(master.trim())), "/livez/ping").await;
     assert_eq!((code, message(&text)), (503, "the API server did not authorize this request: it cannot be reached".to_owned()));
     let (_server, _) = api_server(folder.path(), &port);
@@ -227,7 +227,7 @@ async fn a_part_is_ready_while_it_can_do_what_it_is_for() {
     assert_eq!(get(&client_with(&at_third, Some(master.trim())), "/livez/ping").await.0, 200);
 }
 
-/// Permits a user what the rules allow.
+/// Grants a user the permissions in the rules.
 async fn allow(admin: &Client, subject: Value, name: &str, rules: Value) {
     let role: ClusterRole = serde_json::from_value(json!({"metadata": {"name": name}, "rules": rules})).unwrap();
     let to = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
@@ -237,7 +237,7 @@ async fn allow(admin: &Client, subject: Value, name: &str, rules: Value) {
     Api::all(admin.clone()).create(&PostParams::default(), &binding).await.unwrap();
 }
 
-/// The administrator's kubeconfig, with a service account's token in the place of the certificate.
+/// The administrator's kubeconfig with a service account's token instead of the certificate.
 fn kubeconfig_with(token: &str, folder: &Path) -> PathBuf {
     let mut config = Kubeconfig::read_from(folder.join("kubeconfig")).unwrap();
     let user: AuthInfo = serde_json::from_value(json!({"token": token})).unwrap();
@@ -280,7 +280,7 @@ async fn a_part_that_may_not_write_reports_it_is_not_ready_and_ends_at_a_signal(
     assert!(manager.terminate().success());
 }
 
-/// Its caches are never complete: it may not list what it follows.
+/// Its caches never become complete, because it lacks permission to list.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_that_may_not_list_ends_at_a_signal_and_lets_the_next_begin() {
     let folder = TempDir::new().unwrap();
@@ -327,14 +327,14 @@ fn berth_pki(arguments: &[&str], folder: &Path) {
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
 }
 
-/// The client of a kubeconfig, by which another server is asked: it believes no other authority.
+/// The client of a kubeconfig for another server. It trusts no other authority.
 async fn client_at(kubeconfig: &Path, at: &str) -> Client {
     let mut kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
     kubeconfig.clusters[0].cluster.as_mut().unwrap().server = Some(at.to_owned());
     Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
 }
 
-/// With files of `berth pki`, which are read again.
+/// With files of `berth pki`, which the part reads again.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_part_shows_its_own_certificate_and_believes_those_of_its_authority() {
     let (folder, pki) = (TempDir::new().unwrap(), TempDir::new().unwrap());
@@ -360,7 +360,7 @@ async fn a_part_shows_its_own_certificate_and_believes_those_of_its_authority() 
         if end(&text) < before { Ok(()) } else { Err("still that of before".to_owned()) }
     })
     .await;
-    // A certificate of another authority counts for nothing.
+    // The part ignores a certificate of another authority.
     let mut config =
         Config::from_custom_kubeconfig(Kubeconfig::read_from(folder.path().join("kubeconfig")).unwrap(), &KubeConfigOptions::default())
             .await
@@ -368,16 +368,16 @@ async fn a_part_shows_its_own_certificate_and_believes_those_of_its_authority() 
     (config.cluster_url, config.accept_invalid_certs) = (at.parse().unwrap(), true);
     let other = || Client::try_from(config.clone()).unwrap();
     assert_eq!(get(&other(), "/metrics").await.0, 401);
-    // Until that authority is named too.
+    // The part accepts it as soon as the file contains that authority too.
     let both = fs::read_to_string(&ca).unwrap() + &fs::read_to_string(folder.path().join("pki/ca.pem")).unwrap();
     fs::write(&ca, both).unwrap();
-    // Each time over a new connection: a certificate is checked when one begins.
+    // Each request uses a new connection, because the part checks certificates at the start of a connection.
     eventually(async || match get(&other(), "/metrics").await.0 {
         200 => Ok(()),
         code => Err(format!("it still counts for nothing: {code}")),
     })
     .await;
-    // All of another authority: who is let in sees its certificate, and shows one that it has signed.
+    // All files are of another authority: clients trust the new certificate, and present one of that authority.
     let next = TempDir::new().unwrap();
     berth_pki(&["init"], next.path());
     let admin = client_at(&next.path().join("admin.kubeconfig"), &at).await;
@@ -426,7 +426,7 @@ async fn namespaces_receive_the_new_authority_of_the_file() {
     says(&both).await;
 }
 
-/// Its API server shows nothing of workloads, and has no waits.
+/// Its API server exports no metrics of workloads and waits.
 #[tokio::test(flavor = "multi_thread")]
 async fn on_another_kubernetes_the_metrics_of_the_controllers_show_workloads_and_waits() {
     let Some(upstream) = Upstream::start(&["--controllers", "*,-deployment,-replicaset,-statefulset"]) else { return };

@@ -1,4 +1,4 @@
-//! `berth plan` against a real `berth up`: its forecasts come true there, and it names its requirements.
+//! `berth plan` against a real `berth up`: its forecasts match the real events, and it states its requirements.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{
@@ -27,10 +27,10 @@ use std::{
 use tempfile::TempDir;
 
 const UP: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "1900ms"];
-/// How much later than forecast a busy machine may be.
+/// The maximum delay of a busy machine against the forecast.
 const LATE: Duration = Duration::from_secs(3);
 
-/// A control plane in which these manifests are rolled out.
+/// A control plane with these manifests rolled out.
 fn up(manifests: &[Value]) -> (Berth, TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("manifests.yaml");
@@ -46,7 +46,7 @@ fn berth(kubeconfig: &Path, arguments: &[&str]) -> Output {
     command.args(arguments).env("KUBECONFIG", kubeconfig).env("HOME", kubeconfig.parent().unwrap()).output().unwrap()
 }
 
-/// What it prints, and that it does.
+/// The output of a command that must succeed.
 fn printed(kubeconfig: &Path, arguments: &[&str]) -> String {
     let output = berth(kubeconfig, arguments);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -74,7 +74,7 @@ fn web(policy: &str) -> Value {
     })
 }
 
-/// Sizes of a set at the end of each burst.
+/// The sizes of a set at the end of each burst.
 fn merged(changes: &[(Duration, i64)], first: i64) -> Vec<i64> {
     let mut sizes: Vec<i64> = legs(changes, first, BURST).iter().map(Leg::end).collect();
     sizes.dedup();
@@ -109,7 +109,7 @@ fn forecast_sizes(forecast: &Value) -> BTreeMap<String, Vec<(Duration, i64)>> {
     sizes
 }
 
-/// Plans a new image for `web`, which is rolled out, and makes it so.
+/// Plans a new image for the rolled out `web`, makes the change, and compares.
 async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
     let client = client(kubeconfig).await;
     let forecast = plan(kubeconfig, &["deployment/web", "--image", "main=web:2"])["forecast"].clone();
@@ -118,10 +118,10 @@ async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
 
     let sets = watcher(Api::<ReplicaSet>::default_namespaced(client.clone()), watcher::Config::default()).applied_objects();
     pin_mut!(sets);
-    // The one that is there.
+    // The existing ReplicaSet.
     let first = sets.next().await.unwrap().unwrap();
     let mut known = BTreeMap::from([(first.name_any(), 3)]);
-    // The hash in the name of the one that comes is another where other controllers make it.
+    // Other controllers compute another hash for the name of the new ReplicaSet.
     let coming = foretold.keys().find(|name| **name != first.name_any()).cloned().unwrap_or_default();
     let mut seen: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
     let began = Instant::now();
@@ -164,7 +164,7 @@ async fn a_paused_deployment_scales_as_forecast_and_then_ends() {
     let (cluster, _folder) = up(&[web("TerminationStarted")]);
     let kubeconfig = cluster.kubeconfig();
     printed(&kubeconfig, &["rollout", "pause", "deployment/web"]);
-    // It is no failure.
+    // This is not a failure.
     let forecast =
         plan(&kubeconfig, &["deployment/web", "--image", "main=web:2", "--replicas", "5", "--fail-on", "deadline"])["forecast"].clone();
     let workload = &forecast["workloads"][0];
@@ -197,7 +197,7 @@ fn stateful_set() -> Value {
     set
 }
 
-/// Makes objects, each by the path of its collection.
+/// Creates objects, each at the path of its collection.
 async fn create(client: &Client, objects: &[(&str, Value)]) {
     for (path, object) in objects {
         let request = http::Request::post(*path).header("content-type", "application/json").body(object.to_string().into_bytes()).unwrap();
@@ -236,13 +236,13 @@ impl Nodes {
 
 impl Drop for Nodes {
     fn drop(&mut self) {
-        // They may have ended by themselves.
+        // They may have exited already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Kubernetes' own controllers and its own scheduler; the nodes are berth's.
+/// Kubernetes' own controllers and scheduler, with berth's nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn forecasts_of_another_kubernetes_come_true() {
     let Some(upstream) = Upstream::start(&["--scheduler"]) else { return };
@@ -287,7 +287,7 @@ async fn forecasts_of_another_kubernetes_come_true() {
     rolled_out(&kubeconfig, "deployment/web");
     rolled_out(&kubeconfig, "statefulset/db");
 
-    // Annotations for berth's controllers alone change nothing. The two sets of rows are what upstream knows.
+    // Annotations that only berth's controllers use change nothing. Upstream knows only the two sets of rows.
     let compared = printed(&kubeconfig, &["plan", "deployment/web", "statefulset/db", "--image", "main=web:2", "--compare"]);
     assert!(compared.starts_with("Assumes Kubernetes' own controllers (they write the workloads' status)"), "{compared}");
     assert!(
@@ -296,7 +296,7 @@ async fn forecasts_of_another_kubernetes_come_true() {
             && !compared.contains("statefulset/db Recreate"),
         "{compared}"
     );
-    // Who may view a namespace may not read nodes.
+    // A user with the role `view` in a namespace cannot read nodes.
     let partial = printed(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:2", "--as", "ada"]);
     assert!(
         partial.contains("PARTIAL: nodes cannot be read (") && partial.contains("Deployment default/web, 3 pods: complete after"),
@@ -306,7 +306,7 @@ async fn forecasts_of_another_kubernetes_come_true() {
     comes_true(&kubeconfig, "kubernetes", "upstream").await;
     rolled_out(&kubeconfig, "deployment/web");
 
-    // The server's own admission counts where it is asked.
+    // The plan includes the server's own admission if the options request it.
     let scaled = ["plan", "deployment/web", "--replicas", "21", "--stop", "2s"];
     assert!(printed(&kubeconfig, &scaled).contains("Deployment default/web, 21 pods: complete"));
     let refused = berth(&kubeconfig, &[&scaled[..], &["--server-dry-run"]].concat());
@@ -319,7 +319,7 @@ async fn forecasts_of_another_kubernetes_come_true() {
     );
     let asked = printed(&kubeconfig, &["plan", "deployment/web", "--replicas", "4", "--stop", "2s", "--server-dry-run"]);
     assert!(asked.contains("Deployment default/web, 4 pods: complete"), "{asked}");
-    // The same is true for pods, without a request for it.
+    // The same is true for pods, even without the option.
     let never = printed(&kubeconfig, &["plan", "deployment/web", "--image", "main=web:latest", "--stop", "2s"]);
     assert!(never.contains("NEVER COMPLETE") && never.contains("denied request: no latest"), "{never}");
     let supposes = "Assumes that admission policies and webhooks accept the pods: pods is forbidden: User \"ada\" cannot create";
@@ -336,7 +336,8 @@ async fn forecasts_of_another_kubernetes_come_true() {
         "nothing is kept"
     );
 
-    // A quota refuses there what it refuses here. It counts what goes: three of web and two of db are to be left of what there was.
+    // A quota rejects the same requests there and here. It counts terminating pods, so wait until only three pods of web and two of db
+    // remain.
     common::only_stay(&client, 5).await;
     create(&client, &[("/api/v1/namespaces/default/resourcequotas", quota)]).await;
     wait_for_enforced_quota(&client, "few", "5").await;
@@ -366,7 +367,7 @@ async fn forecasts_of_another_kubernetes_come_true() {
     }
 }
 
-/// Until the quota is counted, it bounds nothing.
+/// A quota without a status limits nothing.
 async fn wait_for_enforced_quota(client: &Client, name: &str, pods: &str) {
     let quotas = Api::<ResourceQuota>::default_namespaced(client.clone());
     let used = |quota: Option<&ResourceQuota>| quota?.status.as_ref()?.used.as_ref()?.get("pods").map(|used| used.0.clone());
@@ -403,7 +404,7 @@ fn files_need_no_cluster_and_what_ci_fails_on_has_an_exit_code() {
     let (code, _, _) = run(&[&change[..], &["--compare", "--output-file", &picture("plan.html")]].concat());
     let page = std::fs::read_to_string(picture("plan.html")).unwrap();
     assert!(code == Some(0) && page.contains(", TerminationComplete</text>") && page.contains("COMPLETE   SETTLED"), "{page}");
-    // Neither a manifest nor a folder is ever written over; a picture is.
+    // The command never overwrites a manifest or a folder, but it overwrites a picture.
     let (code, _, said) = run(&[&change[..], &["--output-file", file.to_str().unwrap()]].concat());
     assert!(code == Some(2) && said.contains("its name ends neither in .svg nor in .html"), "{said}");
     let (code, _, said) = run(&[&change[..], &["--output-file", &picture("no/plan.svg")]].concat());
@@ -418,7 +419,7 @@ fn files_need_no_cluster_and_what_ci_fails_on_has_an_exit_code() {
     assert_eq!((code, pods), (Some(0), 2), "{told}");
     let (code, _, said) = run(&["plan", "deployment/web"]);
     assert!(code == Some(1) && said.contains("no change given"), "{said}");
-    // A policy is the Deployments' alone; manifests without a namespace are of that of the command line; one run has no spread.
+    // Only Deployments have a policy. Manifests without a namespace use the namespace of the command line. One run has no spread.
     let both = folder.path().join("both.yaml");
     std::fs::write(&both, format!("{}\n---\n{}", web("TerminationStarted"), stateful_set())).unwrap();
     let change = ["plan", "-f", both.to_str().unwrap(), "--policy", "TerminationComplete", "--start", "1s", "--stop", "2s"];

@@ -1,4 +1,4 @@
-//! What the proposals want seen from outside: a few things, over the wire, against a real `berth up`.
+//! Acceptance tests of the proposals, over the wire against a real `berth up`.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -25,7 +25,7 @@ async fn client(berth: &common::Berth) -> Client {
     Client::try_from(config).unwrap()
 }
 
-/// `web` under `TerminationComplete`, with a surge of one pod, and one that may be unavailable.
+/// Creates `web` with `TerminationComplete`, a surge of one pod, and one pod that may be unavailable.
 async fn create(client: &Client, replicas: i32) {
     create_with(client, replicas, Some("TerminationComplete"), &json!({"rollingUpdate": {"maxSurge": 1, "maxUnavailable": 1}})).await;
 }
@@ -108,7 +108,7 @@ async fn pods_never_exceed_size_and_surge_under_termination_complete() {
     assert!(told.iter().any(|event| event.reason.as_deref() == Some("WaitingForTerminatingPods")));
 }
 
-/// The policies, and none.
+/// The policies, and no policy.
 const POLICIES: [Option<&str>; 3] = [None, Some("TerminationStarted"), Some("TerminationComplete")];
 
 /// Applies `changes` one after the other, each as soon as the controllers have seen the one before and have deleted the surplus pods. Returns the

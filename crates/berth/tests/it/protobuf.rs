@@ -10,7 +10,7 @@ fn what_kubectl_creates_by_flags_is_there_as_asked() {
         return;
     }
     let berth = up(FAST);
-    // Each: the command, and what a JSONPath of the object made must print.
+    // Each entry: the command, and the expected output of a JSONPath for the created object.
     for (command, object, path, expected) in [
         ("create namespace blue", "namespace blue", "{.status.phase}", "Active"),
         ("create configmap c --from-literal=a=b --from-literal=e=", "configmap c", "{.data}", r#"{"a":"b","e":""}"#),

@@ -1,11 +1,11 @@
-//! Users, roles and tokens, as kubectl deals with them.
+//! Users, roles and tokens with kubectl.
 
 use crate::common::{Berth, kubectl_is_here, up};
 use std::{fs, process::Command};
 
 const FAST: &[&str] = &["--store", "memory", "--nodes", "1", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
 
-/// The server's address, as the administrator's kubeconfig has it.
+/// The server's address in the administrator's kubeconfig.
 fn server_of(berth: &Berth) -> String {
     let config = fs::read_to_string(berth.kubeconfig()).expect("it was written");
     config.lines().find_map(|line| line.trim().strip_prefix("server: ")).expect("it names a server").to_owned()

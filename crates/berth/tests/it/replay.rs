@@ -24,25 +24,26 @@ use std::{
     time::Duration,
 };
 
-/// A pod takes longer to stop than a rollout takes on a busy machine: all replaced pods are terminating at once, when it is recorded and when it is replayed.
+/// A pod takes longer to stop than a rollout takes on a busy machine. All replaced pods are therefore terminating at once, in the recording
+/// and in the replay.
 const UP: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "700ms", "--pod-stop-latency", "6900ms"];
-/// The maximum difference between times, in seconds. On a machine that is busy with other tests a watch is later.
+/// The maximum difference between times, in seconds. On a machine that is busy with other tests a watch has a longer delay.
 const TOLERANCE: f64 = 0.1;
 const LATE: f64 = 3.0;
-/// In no recording.
+/// A text that no recording may contain.
 const SECRET: &str = "s3cret-!of somebody";
 
-/// A recording that goes on.
+/// A recording in progress.
 struct Recording {
     child: Child,
     lines: Lines,
-    /// What it warns of.
+    /// Its warnings.
     warnings: Lines,
     file: PathBuf,
 }
 
 impl Recording {
-    /// Begins one; all that there is is in it when this returns.
+    /// Starts a recording. The file contains all existing objects when this returns.
     fn begin(kubeconfig: &Path, file: &Path, arguments: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(["record", "--output"]).arg(file).args(arguments).arg("--kubeconfig").arg(kubeconfig);
@@ -54,12 +55,12 @@ impl Recording {
         Self { child, lines, warnings, file: file.to_path_buf() }
     }
 
-    /// Waits until it warns of something that holds `text`.
+    /// Waits for a warning that contains `text`.
     fn warns(&mut self, text: &str) -> String {
         self.warnings.find(|line| line.contains(text)).unwrap_or_else(|| panic!("it ended without a word of {text:?}"))
     }
 
-    /// Ends it as Ctrl-C does; gives its file's text.
+    /// Ends it with SIGINT, as Ctrl-C does. Returns the text of its file.
     fn end(mut self) -> String {
         Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
         assert!(self.child.wait().unwrap().success());
@@ -70,7 +71,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // It may have ended.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -97,7 +98,7 @@ async fn client(kubeconfig: &Path) -> Client {
     Client::try_from(Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap()).unwrap()
 }
 
-/// A Deployment with secrets wherever one can have them.
+/// A Deployment with a secret in every possible field.
 fn web(image: &str) -> Value {
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "annotations": {"example.com/note": SECRET}},
@@ -210,7 +211,7 @@ async fn a_recording_of_a_server_has_no_secrets_and_is_its_owners_alone() {
     }
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     check_alike(&replayed(&file, &[]));
-    // One that is there is never written over.
+    // The command never overwrites an existing file.
     let before = fs::read(&file).unwrap();
     let again = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["record", "--for", "1s", "--output"])
@@ -240,7 +241,7 @@ async fn a_recording_ends_by_time_and_by_size_and_is_whole() {
     assert!(file.lines().last().unwrap().contains("\"ended\":\"time\""), "{file}");
     assert!(said.contains("The time of --for is over."), "{said}");
     assert!(file.lines().any(|line| line.contains("\"listed\":true")) && file.contains("\"Node\""), "{file}");
-    // Before all is in it there is nothing that could be replayed.
+    // Before the recording contains all objects, there is nothing to replay.
     let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
     command.args(["record", "--for", "1ms", "--output"]).arg(folder.path().join("early")).arg("--kubeconfig").arg(berth.kubeconfig());
     let output = command.output().unwrap();
@@ -297,7 +298,7 @@ async fn a_recording_goes_on_over_a_crash_of_its_server_and_ends_whole_without_i
     assert!(String::from_utf8_lossy(&told.stdout).contains(" were missed or late, for "), "{told:?}");
 }
 
-/// Kubernetes' own controllers and its own scheduler; the nodes are berth's.
+/// Kubernetes' own controllers and scheduler, with berth's nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recording_of_another_kubernetes_comes_to_the_same() {
     let Some(upstream) = Upstream::start(&["--scheduler"]) else { return };
@@ -313,7 +314,7 @@ async fn a_recording_of_another_kubernetes_comes_to_the_same() {
         "2",
         "--pod-start-latency",
         "700ms",
-        // Longer than a whole rollout on a busy machine, so that the most pods at a time do not depend on how late each wave is.
+        // Longer than a whole rollout on a busy machine, so that delays of single waves do not change the maximum number of pods.
         "--pod-stop-latency",
         "10s",
         "--kubeconfig",

@@ -23,7 +23,7 @@ use std::{
 const FAST: &[&str] = &["--store", "memory", "--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
 const BEFORE_SCALE: &str = "deployment.kubernetes.io/replicaset-replicas-before-scale";
 
-/// A cluster, and what a test does to it from outside.
+/// A cluster, and the test's actions on it.
 struct Cluster {
     berth: Berth,
     client: Client,
@@ -87,7 +87,7 @@ impl Cluster {
         self.command(Path::new(env!("CARGO_BIN_EXE_berth")), arguments).output().unwrap()
     }
 
-    /// Runs `berth rollout`, expects success, gives what it printed.
+    /// Runs `berth rollout`, expects success, and returns the output.
     fn rollout(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         let text = String::from_utf8(output.stdout).unwrap();
@@ -107,7 +107,7 @@ impl Cluster {
         }
     }
 
-    /// Runs `berth rollout`, expects exit code 1, gives what it complained.
+    /// Runs `berth rollout`, expects exit code 1, and returns the error output.
     fn rollout_fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(1), "{arguments:?}:\n{}", String::from_utf8_lossy(&output.stdout));
@@ -179,7 +179,7 @@ async fn a_rollout_is_complete_only_when_the_last_pod_is_gone() {
     let mut status =
         cluster.command(Path::new(env!("CARGO_BIN_EXE_berth")), &["status", "deploy", "web"]).stdout(Stdio::piped()).spawn().unwrap();
     let mut lines = Lines::of(status.stdout.take().unwrap());
-    // The order is open: the pods may show the reason before the Deployment's status shows the progress.
+    // The order is undefined: the pods may show the reason before the Deployment's status shows the progress.
     let expected =
         ["Waiting for deployment \"web\" rollout to finish: 1 replaced replicas are still terminating", "before the rollout is complete"];
     let mut missing = expected.to_vec();
@@ -235,7 +235,7 @@ async fn undo_takes_template_and_annotations_back_but_not_what_scaling_noted() {
     let annotations = cluster.annotations().await;
     assert_eq!(annotations["kubernetes.io/change-cause"], "first");
     assert!(!annotations.contains_key(BEFORE_SCALE) && !annotations.contains_key("since"), "{annotations:?}");
-    // The running revision is reported when the controller has seen it, and not awaited, as with kubectl.
+    // The command reports the running revision when the controller has seen it. Like kubectl, it does not wait for it.
     cluster.rollout(&["status", "deployment/web"]);
     cluster.rollout(&["status", "deployment/web", "--revision", "3"]);
 

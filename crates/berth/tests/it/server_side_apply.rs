@@ -5,7 +5,7 @@ use crate::common::{Berth, deployment, kubectl_is_here, up};
 
 const FAST: &[&str] = &["--store", "memory", "--nodes", "3", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
 
-/// What kubectl printed, if it succeeded, else its complaint.
+/// kubectl's output if it succeeded, else its error.
 fn apply(berth: &Berth, manifest: &str, arguments: &[&str]) -> Result<String, String> {
     let output = berth.kubectl_with(manifest, &[&["apply", "--server-side", "--filename", "-"], arguments].concat());
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -78,11 +78,11 @@ fn an_object_of_client_side_apply_moves_over() {
     assert_eq!(field(&berth, ".spec.replicas"), "3");
     assert!(!owners(&berth).iter().any(|owner| owner.starts_with("kubectl-client-side-apply")), "{:?}", owners(&berth));
     assert!(owners(&berth).contains(&"kubectl/Apply/".to_owned()));
-    // What it had by client-side apply, it can give up now.
+    // It can now give up the fields that it got by client-side apply.
     let manifest = deployment("web", 3, "web:2").replace("  replicas: 3\n", "");
     assert_eq!(apply(&berth, &manifest, &[]).as_deref(), Ok(APPLIED));
     assert_eq!(field(&berth, ".spec.replicas"), "1");
-    // And back again.
+    // The reverse.
     berth.apply(&deployment("web", 5, "web:3"));
     assert_eq!(field(&berth, ".spec.replicas"), "5");
 }
@@ -158,7 +158,7 @@ fn the_last_applied_manifest_is_kept_for_readers() {
     assert!(created.status.success());
     assert!(berth.kubectl(&view).contains("image: web:1"));
     assert_eq!(berth.apply(&deployment("web", 2, "web:2")), "deployment.apps/web configured\n");
-    // A user who applied on the client side before keeps the annotation, and so can return to it.
+    // A user who used client-side apply before keeps the annotation, and can therefore return to it.
     assert_eq!(apply(&berth, &deployment("web", 2, "web:3"), &[]).as_deref(), Ok(APPLIED));
     assert!(berth.kubectl(&view).contains("image: web:3"));
     assert_eq!(berth.apply(&deployment("web", 2, "web:3")), "deployment.apps/web configured\n");

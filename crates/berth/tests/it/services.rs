@@ -1,4 +1,4 @@
-//! Services against the real binary: the one that tools wait for, and those of users.
+//! Services against the real binary: the Service `kubernetes`, for which tools wait, and those of users.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{deployment, kubectl_is_here, up, up_in};

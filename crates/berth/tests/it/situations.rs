@@ -6,22 +6,22 @@ use crate::common::{self, Berth, PATIENCE, kubectl_is_here};
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, time::Instant};
 
-/// A line of the table.
+/// A row of the table.
 struct Situation {
-    /// Its namespace.
+    /// Its namespace, which is also its name.
     name: &'static str,
-    /// What is in it: `Namespace` labels, quotas and the like first.
+    /// The objects in the namespace: `Namespace` labels, quotas and the like first.
     objects: Vec<Value>,
-    /// What is done then, by kubectl, once the workloads are there.
+    /// The kubectl commands that follow, as soon as the workloads exist.
     then: Vec<Vec<&'static str>>,
-    /// What is asked about each object of this list.
+    /// The expected explanation of each object in this list.
     asked: Vec<Asked>,
 }
 
-/// What an object is explained by.
+/// The expected explanation of an object.
 struct Asked {
     object: &'static str,
-    /// The word of the first cause or wait.
+    /// The reason of the first cause or wait.
     first: &'static str,
     /// The text of its line.
     text: &'static str,
@@ -101,7 +101,7 @@ fn quota(hard: Value) -> Value {
     json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few"}, "spec": {"hard": hard}})
 }
 
-/// What may be wrong with pods, and how the Deployment, its ReplicaSet, a pod of it and the StatefulSet are explained by it.
+/// Possible faults of pods, and the explanations for the Deployment, its ReplicaSet, one of its pods and the StatefulSet.
 fn faults_of_pods() -> Vec<Situation> {
     let table = [
         ("image", fails("ImagePullBackOff"), "image_pull", "Back-off pulling image", "kubectl set image "),
@@ -153,7 +153,7 @@ fn faults_of_pods() -> Vec<Situation> {
         .collect()
 }
 
-/// What keeps pods from being created.
+/// The reasons why the controllers cannot create pods.
 fn refusals() -> Vec<Situation> {
     let strict =
         json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
@@ -214,7 +214,7 @@ fn refusals() -> Vec<Situation> {
 const NEW_IMAGE: [&str; 4] = ["set", "image", "deployment/web", "main=main:2"];
 const NEW_IMAGE_OF_SET: [&str; 4] = ["set", "image", "statefulset/db", "main=main:2"];
 
-/// What a Deployment waits for on purpose, or by its nature.
+/// Waits of a Deployment that its user requested, or that every rollout has.
 fn waits_of_deployments() -> Vec<Situation> {
     let (slow, held) = (
         json!({"template": {"metadata": {"annotations": {"sim.berth.dev/terminates-after": "10m"}}}}),
@@ -241,7 +241,7 @@ fn waits_of_deployments() -> Vec<Situation> {
             vec![asked("deployment/web", "step_lasts", "step 2 of 3, at 50%: waiting until ", "berth rollout promote deployment/web ")],
         )
         .then(&NEW_IMAGE),
-        // A step settles for ten seconds, which is too short to be asked about here: `steps` of berth-workloads holds its words.
+        // A step settles for ten seconds, which is too short for a test here: `steps` of berth-workloads tests its text.
         situation(
             "min-ready",
             vec![deployment(json!({"spec": {"minReadySeconds": 500, "progressDeadlineSeconds": 900}}))],

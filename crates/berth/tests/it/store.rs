@@ -1,4 +1,4 @@
-//! `berth backup`, `berth restore` and `berth store`: what is stored goes elsewhere, and comes back.
+//! `berth backup`, `berth restore` and `berth store`: they copy the stored objects to another place, and restore them.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::{
@@ -21,7 +21,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// Without nodes nothing changes any more once the controllers have reconciled.
+/// Without nodes nothing changes after the controllers have reconciled.
 const STILL: &[&str] = &["--nodes", "0"];
 
 const SHOP: &str = "
@@ -66,7 +66,7 @@ fn berth(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_berth")).args(arguments).stdin(Stdio::null()).output().unwrap()
 }
 
-/// Its output on success.
+/// The output of a command that must succeed.
 fn done(arguments: &[&str]) -> String {
     let output = berth(arguments);
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -74,7 +74,7 @@ fn done(arguments: &[&str]) -> String {
     told
 }
 
-/// What it complains of.
+/// The error of a command that must fail.
 fn refused(arguments: &[&str]) -> String {
     let output = berth(arguments);
     assert!(!output.status.success(), "berth {arguments:?} should have failed");
@@ -103,7 +103,7 @@ fn fields(berth: &Berth, of: &str, paths: &[&str]) -> String {
     berth.kubectl(&["get", "--namespace", "shop", of, "--output", &format!("jsonpath={}", paths.join(" "))])
 }
 
-/// A shop whose objects are all there.
+/// A control plane with all objects of a shop.
 fn shop(folder: &Path) -> Berth {
     let berth = up_in(folder, STILL);
     berth.apply(SHOP);
@@ -128,7 +128,7 @@ fn a_backup_of_a_running_server_is_restored_and_watchers_relist() {
     assert!(refused(&[&["backup", text(&bare)][..], &of].concat()).contains("already exists; choose another file"));
     let before = objects(&berth);
     let (seen, key) = (field(&berth, "deployment/web", ".metadata.resourceVersion"), fs::read(folder.path().join("pki/ca.pem")).unwrap());
-    // What is written behind it is not in it.
+    // The backup does not contain later writes.
     berth.kubectl(&["create", "configmap", "later"]);
     berth.kill();
     assert!(refused(&[&["restore", text(&bare)][..], &of].concat()).contains("already contains a store"));
@@ -146,7 +146,7 @@ fn a_backup_of_a_running_server_is_restored_and_watchers_relist() {
         let told = berth.kubectl_with("", &["get", "--raw", &watch]);
         let told = String::from_utf8_lossy(&[told.stdout, told.stderr].concat()).into_owned();
         assert!(told.contains("too old resource version") || told.contains("Expired"), "{told}");
-        // Also that the port is taken is known again.
+        // The restored server also knows the allocated port.
         let told = berth.kubectl_fails(&["create", "service", "nodeport", "other", "--tcp", "80", "--node-port", "30123"]);
         assert!(told.contains("provided port is already allocated"), "{told}");
     }
@@ -216,7 +216,7 @@ fn objects_grow_into_an_etcd_and_shrink_back() {
     let into = [&["store", "import", text(&archive), "--store", "etcd", "--etcd-servers", &etcd.endpoint][..], &of].concat();
     let over = [STILL, &["--store", "etcd", "--etcd-servers", &etcd.endpoint]].concat();
 
-    // As if an import had been interrupted.
+    // Simulates an interrupted import.
     let authority = fs::read_to_string(folder.path().join("pki/ca.pem")).unwrap();
     let authority = &authority[..authority.find("-----BEGIN PRIVATE KEY").unwrap()];
     let client = etcd.client();
@@ -236,7 +236,7 @@ fn objects_grow_into_an_etcd_and_shrink_back() {
     let before = objects(&berth);
     berth.terminate();
 
-    // Through a pipe.
+    // The archive comes through a pipe.
     let export = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["store", "export", "--store", "etcd", "--etcd-servers", &etcd.endpoint])
         .stdout(Stdio::piped())
@@ -297,7 +297,7 @@ fn an_etcd_goes_from_a_kube_apiserver_to_berth_and_back_and_nothing_is_lost() {
     let get = |of: &str, path: &str| kubectl(&[NEW, &["get", of, "--output", &format!("jsonpath={{{path}}}")]].concat()).1;
     assert_eq!(get("deployment/web", r".metadata.annotations.berth\.dev/pod-replacement-policy"), "TerminationComplete");
     assert_eq!(get("statefulset/data", ".spec.updateStrategy.type"), "OnDelete");
-    // That one takes writes of both.
+    // The kube-apiserver accepts writes of both objects.
     for object in ["deployment/web", "statefulset/data"] {
         let (is_done, told) = kubectl(&[NEW, &["scale", object, "--replicas", "5"]].concat());
         assert!(is_done, "{told}");

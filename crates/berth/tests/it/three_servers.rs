@@ -47,17 +47,17 @@ use std::{
 use tempfile::TempDir;
 
 const FAST: [&str; 6] = ["--nodes", "3", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
-/// Shorter than upstream's. A write in progress when etcd's leader is killed may take 7 s there: the renewal of a lease has more time.
+/// Shorter than upstream's. A write in progress during the kill of etcd's leader may take 7 s: the renewal of a lease has more time.
 const LEASE: Duration = Duration::from_secs(10);
 const RETRY: Duration = Duration::from_secs(1);
 const TIMING: [&str; 6] =
     ["--leader-elect-lease-duration", "10s", "--leader-elect-renew-deadline", "8s", "--leader-elect-retry-period", "1s"];
-/// What requests take beside that.
+/// The additional time for requests.
 const SLACK: Duration = Duration::from_secs(1);
-/// Of the Deployment: with what goes, one more at most.
+/// The replicas of the Deployment. Including terminating pods, there is at most one more.
 const REPLICAS: usize = 4;
 
-/// Waits until something is so.
+/// Waits until the condition holds.
 async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> F) {
     let started = Instant::now();
     while !is_so().await {
@@ -66,7 +66,7 @@ async fn until<F: Future<Output = bool>>(what: &str, mut is_so: impl FnMut() -> 
     }
 }
 
-/// Shared credentials, made by `berth pki init`.
+/// Shared credentials from `berth pki init`.
 struct Pki(TempDir);
 
 impl Pki {
@@ -81,7 +81,7 @@ impl Pki {
         self.0.path().join(name).display().to_string()
     }
 
-    /// A kubeconfig of the folder that leads elsewhere.
+    /// A kubeconfig of the folder with another server address.
     fn kubeconfig(&self, user: &str, port: u16) -> PathBuf {
         let text = fs::read_to_string(self.0.path().join(format!("{user}.kubeconfig"))).unwrap();
         let path = self.0.path().join(format!("{user}-{port}"));
@@ -95,7 +95,7 @@ impl Pki {
     }
 }
 
-/// What members of etcd show each other and their clients, and these show them: all of one authority, which is not that of API servers and their clients.
+/// The certificates of etcd's members and of their clients. Their common authority is not that of the API servers and their clients.
 struct EtcdFiles(TempDir);
 
 impl EtcdFiles {
@@ -117,12 +117,12 @@ impl EtcdFiles {
         Secured { authority: self.file("ca.crt"), certificate: self.file("member.crt"), key: self.file("member.key") }
     }
 
-    /// Who knows the members, and is not known to them.
+    /// A client that trusts the members, but has no certificate.
     fn of_a_stranger(&self) -> Tls {
         Tls { authorities: fs::read(self.file("ca.crt")).unwrap(), identity: None }
     }
 
-    /// The options of an API server for them.
+    /// The options of an API server for these members.
     fn options(&self) -> Vec<String> {
         let files = [("--etcd-cafile", "ca.crt"), ("--etcd-certfile", "berth.crt"), ("--etcd-keyfile", "berth.key")];
         files.into_iter().flat_map(|(option, name)| [option.to_owned(), self.file(name)]).collect()
@@ -154,7 +154,7 @@ fn server(pki: &Pki, folder: &Path, endpoints: &str, number: usize, more: &[&str
     Server { part, port }
 }
 
-/// A controller manager that waits to acquire the lease, and its name there.
+/// A controller manager that waits for the lease, and its identity in the lease.
 fn candidate(kubeconfig: &Path) -> (Part, String) {
     let mut part = Part::start(&[&["controller-manager"][..], &TIMING].concat(), Some(kubeconfig));
     let line = part.line_with("waits to acquire the lease");
@@ -174,16 +174,16 @@ fn deployment() -> Deployment {
     serde_json::from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap()
 }
 
-/// What a watcher knows.
+/// The state of a watcher.
 #[derive(Debug, Default)]
 struct Seen {
-    /// By name, with the version.
+    /// The version of each object, by name.
     known: BTreeMap<String, u64>,
-    /// The most there were at once.
+    /// The maximum number of objects at a time.
     most: usize,
-    /// The last that was seen.
+    /// The last seen version.
     version: u64,
-    /// How often it went on at another server.
+    /// How often the watcher continued at another server.
     moved: usize,
 }
 
@@ -210,7 +210,7 @@ impl Seen {
     }
 }
 
-/// Watches all of a kind at one server after the other, from where it was when one is lost.
+/// Watches all objects of a kind at one server after the other. Continues after the last seen version when it loses a server.
 async fn follow<K>(clients: Arc<Mutex<Vec<Client>>>, seen: Arc<Mutex<Seen>>)
 where
     K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + DeserializeOwned + Debug,
@@ -242,7 +242,7 @@ where
     }
 }
 
-/// Creates one object after the other, each repeatedly until it exists, until it is stopped.
+/// Creates objects one after the other until the test stops it. Repeats each creation until the object exists.
 async fn write(client: Client, acknowledged: Arc<Mutex<BTreeSet<String>>>, is_over: Arc<AtomicBool>) {
     let api = Api::<ConfigMap>::default_namespaced(client);
     for number in 0.. {
@@ -254,7 +254,7 @@ async fn write(client: Client, acknowledged: Arc<Mutex<BTreeSet<String>>>, is_ov
             }
             match api.create(&PostParams::default(), &map).await {
                 Ok(_) => break,
-                // By a request whose answer was lost.
+                // A request whose response was lost has created the object.
                 Err(kube::Error::Api(status)) if status.code == 409 => break,
                 Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
             }
@@ -264,7 +264,7 @@ async fn write(client: Client, acknowledged: Arc<Mutex<BTreeSet<String>>>, is_ov
     }
 }
 
-/// Everything that runs.
+/// All running processes.
 struct ControlPlane {
     pki: Pki,
     folder: TempDir,
@@ -273,7 +273,7 @@ struct ControlPlane {
     entrance: Vec<String>,
     servers: Vec<Server>,
     front: Front,
-    /// By way of the front.
+    /// A client that connects through the front.
     client: Client,
 }
 
@@ -292,13 +292,13 @@ impl ControlPlane {
         server(pki, folder, &etcd.endpoints().join(","), number, &entrance)
     }
 
-    /// A server that was killed comes back.
+    /// Restarts a killed server.
     fn start_again(&mut self, index: usize) {
         self.servers[index] = Self::server(&self.pki, self.folder.path(), &self.etcd, index + 1, &self.entrance);
         self.front.set(self.servers.iter().map(|server| server.port).collect());
     }
 
-    /// Where the Service `kubernetes` leads, by a server that lives.
+    /// The endpoints of the Service `kubernetes`, according to a running server.
     async fn published(&self, at: usize) -> Vec<String> {
         let client = self.pki.client(self.servers[at].port).await;
         let Ok(endpoints) = Api::<Endpoints>::default_namespaced(client.clone()).get("kubernetes").await else { return Vec::new() };
@@ -311,7 +311,7 @@ impl ControlPlane {
     /// Changes the image, and waits until the rollout has begun.
     async fn begin_rollout(&self, image: &str) -> String {
         let template = json!({"spec": {"containers": [{"name": "main", "image": image}]}});
-        // With the field that k8s-openapi does not know.
+        // The patch has the field that k8s-openapi does not know.
         let patch = Patch::Strategic(json!({"spec": {"podReplacementPolicy": "TerminationComplete", "template": template}}));
         let api = Api::<Deployment>::default_namespaced(self.client.clone());
         until("the image is changed", async || api.patch("web", &PatchParams::default(), &patch).await.is_ok()).await;
@@ -341,7 +341,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// A token that one server made, at another.
+/// A token of one server is valid at another one.
 async fn a_token_holds_everywhere(plane: &ControlPlane) {
     let [one, other] = [plane.pki.client(plane.servers[0].port).await, plane.pki.client(plane.servers[1].port).await];
     let request: TokenRequest = serde_json::from_value(json!({"spec": {"audiences": []}})).unwrap();
@@ -362,7 +362,7 @@ async fn each_part_is_killed_during_rollouts() {
     let began = Instant::now();
     let files = EtcdFiles::new();
     let secured = files.of_members();
-    // It has a runtime of its own, on which it waits.
+    // Etcd's helper has its own runtime and blocks on it.
     let etcd = tokio::task::spawn_blocking(|| Cluster::of_any(secured)).await.unwrap();
     let stranger = Options { endpoints: etcd.endpoints(), tls: Some(files.of_a_stranger()), ..Options::default() };
     assert!(berth_etcd::Client::open(&stranger).await.is_err(), "whoever shows no certificate is not let in");
@@ -389,14 +389,14 @@ async fn each_part_is_killed_during_rollouts() {
     let (acknowledged, is_over) = (Arc::<Mutex<BTreeSet<String>>>::default(), Arc::<AtomicBool>::default());
     let writer = tokio::spawn(write(plane.client.clone(), Arc::clone(&acknowledged), Arc::clone(&is_over)));
 
-    // The API server that both watchers are at.
+    // The API server of both watchers.
     let image = plane.begin_rollout("web:1").await;
     plane.servers[0].part.kill();
     let killed_server = Instant::now();
     plane.rolled_out(&image).await;
     println!("an API server was killed: rolled out after {:.1?}", killed_server.elapsed());
 
-    // A member of etcd: the one that leads.
+    // The leader among etcd's members.
     let image = plane.begin_rollout("web:2").await;
     let leading = plane.etcd.leader();
     plane.etcd.kill(leading);
@@ -426,7 +426,8 @@ async fn each_part_is_killed_during_rollouts() {
     plane.rolled_out(&image).await;
     println!("the controllers' leader was killed: another led after {took:.1?}, rolled out after {:.1?}", killed_leader.elapsed());
 
-    // The server's lease ends by itself, 16 s after its last renewal. But a new leader of etcd restarts all leases. It is the leader by now.
+    // The server's lease expires by itself, 16 s after its last renewal. But a new leader of etcd restarts all leases. It is the leader by
+    // now.
     let leads_by = Instant::now();
     until("the Service leads to the two that live", async || plane.published(1).await == ["192.0.2.2", "192.0.2.3"]).await;
     assert!(leads_by.elapsed() < Duration::from_secs(20), "{:?}", leads_by.elapsed());
@@ -462,8 +463,8 @@ async fn each_part_is_killed_during_rollouts() {
     watchers.iter().for_each(tokio::task::JoinHandle::abort);
 }
 
-/// A token of etcd is a member's memory of a password that it has checked. It is forgotten after a while without use, also by members that got no
-/// requests.
+/// etcd's token is a member's record that it has verified a password. The token expires after a while without use, also at members that
+/// received no requests.
 #[tokio::test(flavor = "multi_thread")]
 async fn servers_with_expired_etcd_tokens_authenticate_again_unnoticed() {
     if !etcd::upstream_is_here() {
@@ -473,7 +474,7 @@ async fn servers_with_expired_etcd_tokens_authenticate_again_unnoticed() {
     let password = tls::file(folder.path(), "password", "secret");
     fs::set_permissions(&password, Permissions::from_mode(0o600)).unwrap();
     let start = || {
-        // Sooner than an idle server checks etcd again.
+        // Earlier than an idle server checks etcd again.
         let etcd = Cluster::start("auth-token-ttl: 2\n");
         gateway::add_user_of_registry(&etcd.endpoints()[0], "berth");
         gateway::enable_users(&etcd.endpoints()[0]);
@@ -491,7 +492,7 @@ async fn servers_with_expired_etcd_tokens_authenticate_again_unnoticed() {
         let map: ConfigMap = serde_json::from_value(json!({"metadata": {"name": format!("note-{round}-{server}")}})).unwrap();
         Api::default_namespaced(direct[server].clone()).create(&PostParams::default(), &map).await
     };
-    // All of them speak to the first member.
+    // All of them connect to the first member.
     let first = plane.etcd.endpoints()[0].clone();
     for round in 0..3 {
         let before = gateway::passwords_shown(&first);
@@ -502,7 +503,7 @@ async fn servers_with_expired_etcd_tokens_authenticate_again_unnoticed() {
     }
     plane.etcd.kill(0);
     for server in 0..3 {
-        // By a request whose answer was lost, maybe.
+        // A request whose response was lost may have created the object.
         let is_there = |error: kube::Error| matches!(error, kube::Error::Api(status) if status.code == 409);
         until("others let them in", async || create(server, 3).await.map_or_else(is_there, |_| true)).await;
     }
@@ -512,12 +513,12 @@ async fn servers_with_expired_etcd_tokens_authenticate_again_unnoticed() {
     watcher.abort();
 }
 
-/// What a user wrote, and what came of it, by the servers' audit logs: `POST pods 201`.
+/// A user's writes and their results in the servers' audit logs: `POST pods 201`.
 fn writes_of(user: &str, logs: &[PathBuf]) -> Vec<String> {
     let mut found = Vec::new();
     for log in logs {
         for line in fs::read_to_string(log).unwrap_or_default().lines() {
-            // The last may be on its way.
+            // The last line may be incomplete.
             let Ok(event) = serde_json::from_str::<Value>(line) else { continue };
             let verb = event["verb"].as_str().unwrap_or_default();
             if event["stage"] == "ResponseComplete" && event["user"]["username"] == user && !["get", "list", "watch"].contains(&verb) {
@@ -532,7 +533,7 @@ fn writes_of(user: &str, logs: &[PathBuf]) -> Vec<String> {
     found
 }
 
-/// A former leader whose writes come late, and which then goes on where it was stopped.
+/// A former leader whose writes are delayed, and which then continues from the point where it was stopped.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_former_leader_writes_nothing() {
     const FORMER: &str = "system:kube-controller-manager";
@@ -547,7 +548,7 @@ async fn a_former_leader_writes_nothing() {
     let (pki, folder, etcd) = (Pki::new(), TempDir::new().unwrap(), etcd::Etcd::start(etcd::PATIENT));
     let server = server(&pki, folder.path(), &etcd.endpoint, 1, &["--audit-policy-file", &policy, "--audit-log-path", &log_path]);
     let client = pki.client(server.port).await;
-    // The former leader alone comes by a way on which its words can be held back.
+    // Only the former leader connects through a front that can hold its requests.
     let way = Front::before(vec![server.port]).await;
     let (mut former, name) = candidate(&pki.kubeconfig("controller-manager", way.port));
     until("it leads", async || lease_holder(&client).await.as_ref() == Some(&name)).await;
@@ -563,7 +564,7 @@ async fn a_former_leader_writes_nothing() {
     let (seen, clients) = (Arc::<Mutex<Seen>>::default(), Arc::new(Mutex::new(vec![client.clone()])));
     let watcher = tokio::spawn(follow::<Pod>(clients, Arc::clone(&seen)));
 
-    // It answers a change that it still receives. Its own requests are held back, and it hangs.
+    // It reacts to a change that it still receives. The front holds its requests, and it hangs.
     way.hold();
     sets.patch("bare", &PatchParams::default(), &Patch::Merge(json!({"spec": {"replicas": 7}}))).await.unwrap();
     until("it has sent a write", async || 0 < way.held_bytes()).await;
@@ -573,15 +574,15 @@ async fn a_former_leader_writes_nothing() {
     until("the next does the work", async || count(7).await).await;
     let before = writes_of(FORMER, std::slice::from_ref(&log));
 
-    // What was held back arrives.
+    // The held requests arrive.
     way.let_go();
     until("it was refused", async || before.len() < writes_of(FORMER, std::slice::from_ref(&log)).len()).await;
-    // And the former leader goes on.
+    // The former leader continues.
     former.signal(Signal::CONT);
     assert_eq!(end_of(&mut former.child).code(), Some(1), "who has lost its lease ends");
     let late: Vec<_> = writes_of(FORMER, std::slice::from_ref(&log)).split_off(before.len());
     println!("of the former leader, after the next led: {late:?}");
-    // A status or a pod, whichever it had sent when it was stopped.
+    // A status or a pod, depending on its last request before the stop.
     assert!(!late.is_empty() && late.iter().all(|write| write.ends_with(" 409")), "{late:?}");
     assert!(!watcher.is_finished(), "the watcher has found something wrong");
     assert_eq!(seen.lock().unwrap().most, 7);
@@ -595,7 +596,7 @@ fn nine_ports() -> u16 {
     (start..32_000).step_by(10).find(|first| are_free(*first)).unwrap()
 }
 
-/// What the how-to shows of it comes in that order: what is done, and what comes of it, names that are drawn apart.
+/// The output that the how-to shows appears in that order: the commands and their results, except for random names.
 #[test]
 fn the_script_of_the_how_to_does_what_is_shown() {
     if !common::kubectl_is_here() || !etcd::is_here() {

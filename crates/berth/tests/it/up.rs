@@ -1,4 +1,4 @@
-//! `berth up` itself: what it prints, what it refuses, what it keeps.
+//! `berth up` itself: its output, its errors, and the data that it keeps.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, deployment, kubectl_is_here, up, up_in, up_logging};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const FAST: &[&str] = &["--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms"];
 
-/// Runs `berth up` to its end; for calls that must fail.
+/// Runs `berth up` to its end, for calls that must fail.
 fn refused(folder: &TempDir, arguments: &[&str]) -> String {
     let output: Output =
         Command::new(env!("CARGO_BIN_EXE_berth")).arg("up").arg("--data-dir").arg(folder.path()).args(arguments).output().unwrap();
@@ -149,7 +149,7 @@ fn requests_of_strangers_leave_few_lines_and_no_colors_in_a_log_file() {
     for hello in [b"GET / HTTP/1.1\r\n\r\n".as_slice(), b"\x16\x03\x01\x00\x04\x0e\x00\x00\x00"].repeat(50) {
         let mut stream = TcpStream::connect(address).unwrap();
         stream.write_all(hello).unwrap();
-        // However it ends.
+        // The end of the connection does not matter.
         let _ = stream.read_to_end(&mut Vec::new());
     }
     let seconds = usize::try_from(begun.elapsed().as_secs()).unwrap();

@@ -1,4 +1,4 @@
-//! `berth version`, `completion`, `man`, and the variables of options: what a stranger asks of any command.
+//! `berth version`, `completion`, `man`, and the variables of options: what users expect of any command.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 #[path = "../../build/stamp.rs"]

@@ -1,7 +1,7 @@
-//! `berth rollout watch` before a real terminal.
+//! `berth rollout watch` on a real terminal.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
-/// What takes the terminal and gives it back. `berth` cannot be asked to panic, so this very code panics in a process of the tests.
+/// The code that takes and restores the terminal. No option makes `berth` panic, so this code panics in a process of the tests.
 #[path = "../../src/rollout/watch/screen.rs"]
 #[expect(dead_code, reason = "what is typed and drawn is tried in `berth` itself")]
 mod screen;
@@ -21,10 +21,10 @@ const SMALL: (u16, u16) = (5, 20);
 const USUAL: (u16, u16) = (24, 80);
 const LARGE: (u16, u16) = (60, 200);
 
-/// A way to end it, how that is done, and the exit code.
+/// A way to end the command: its name, the user's action, and the exit code.
 type Leaving = (&'static str, fn(&mut Terminal), i32);
 
-/// A server with a Deployment that is rolled out.
+/// A server with a Deployment whose rollout is complete.
 fn server() -> Berth {
     let folder = tempfile::TempDir::new().unwrap();
     let manifest = folder.path().join("web.yaml");
@@ -51,16 +51,16 @@ fn a_terminal_is_as_it_was_whatever_ends_the_watch() {
         leave(&mut terminal);
         assert_eq!(terminal.ends(), Some(code), "{way}");
     }
-    // Before the terminal is taken: the error is printed, and the terminal was never touched.
+    // The command has not taken the terminal yet: it prints the error, and the terminal remains unchanged.
     let mut terminal = berth.watch(&["deployment/none"], USUAL);
     assert_eq!(terminal.ends(), Some(1));
     terminal.until_shows("deployments.apps \"none\" not found");
 }
 
-/// Selects for the test below which thread panics in the process that it starts.
+/// Selects the thread that panics in the process of the test below.
 const PANICS: &str = "BERTH_TEST_PANICS";
 
-/// The process of the test below, where that has set the variable; else nothing.
+/// The process of the test below, if that test has set the variable. Otherwise does nothing.
 #[test]
 fn in_a_process_of_its_own_a_thread_panics_while_the_terminal_is_taken() {
     let Ok(thread) = env::var(PANICS) else { return };
@@ -71,7 +71,7 @@ fn in_a_process_of_its_own_a_thread_panics_while_the_terminal_is_taken() {
         panic!("it fell over its own feet");
     }
     let _ = thread::spawn(|| panic!("it fell over its own feet")).join();
-    // Only the panic itself restores the terminal: the screen still exists.
+    // Only the panic itself restores the terminal, because the screen still exists.
     loop {
         thread::park();
     }
@@ -115,7 +115,7 @@ fn a_key_and_a_size_that_come_at_once_both_count() {
     let berth = server();
     let mut terminal = berth.watch(&["deployment/web"], USUAL);
     terminal.until_shows("2 of 2 available");
-    // Which is seen first is the system's: often enough for both orders, and for both in one look.
+    // The system decides which event the program sees first. Thirty attempts cover both orders, and both events in one read.
     for size in [LARGE, USUAL].into_iter().cycle().take(30) {
         terminal.resize(size.0, size.1);
         terminal.types("p");
@@ -199,7 +199,7 @@ fn a_lost_connection_is_reported_and_restored() {
 #[test]
 fn without_a_terminal_it_prints_lines_until_the_rollout_is_complete() {
     let berth = server();
-    // Its pods have to stay available for a while first.
+    // Its pods must stay available for a while first.
     let lines = berth.rollout(&["watch", "deployment/web"]);
     assert!(lines.ends_with("deployment \"web\" successfully rolled out\n"), "{lines}");
     assert_eq!(berth.rollout(&["watch"]), "deployment \"web\" successfully rolled out\n");
@@ -207,7 +207,7 @@ fn without_a_terminal_it_prints_lines_until_the_rollout_is_complete() {
     assert!(complaint.contains("not found"), "{complaint}");
 }
 
-/// A way to the server that can be closed.
+/// A proxy to the server that the test can close.
 struct Way {
     port: u16,
     open: Arc<Mutex<Option<Vec<TcpStream>>>>,

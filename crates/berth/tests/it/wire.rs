@@ -1,4 +1,4 @@
-//! Requests and what their answers must hold, sent to berth without controllers.
+//! Requests and the required contents of their responses, sent to berth without controllers.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common;
@@ -9,7 +9,7 @@ fn recorded_requests_get_the_recorded_answers() {
     replay("wire");
 }
 
-/// One case for each part of the contract that clients rely on, written from its description rather than recorded.
+/// One case for each part of the contract that clients rely on, written from the specification instead of a recording.
 #[test]
 fn requests_of_every_kind_get_the_answers_that_clients_rely_on() {
     replay("wire-more");

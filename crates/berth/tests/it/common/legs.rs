@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-/// Changes that are no further apart are one, where a machine may be busy.
+/// Changes within this time count as one, because the machine may be busy.
 pub(crate) const BURST: Duration = Duration::from_millis(300);
 
-/// A part of the forecast sizes of a set: changes that follow each other closely.
+/// A part of the forecast sizes of a ReplicaSet: changes in quick succession.
 pub(crate) struct Leg {
-    /// When the first of them comes.
+    /// The time of the first change.
     pub(crate) begins: Duration,
     from: i64,
     sizes: Vec<i64>,
@@ -18,13 +18,13 @@ impl Leg {
         self.sizes.last().copied().unwrap_or(self.from)
     }
 
-    /// Whether it leads back to where it begins, so that perhaps nothing is seen of it.
+    /// Whether the part ends at its initial size, so that a watch may show nothing of it.
     pub(crate) fn leads_back(&self) -> bool {
         self.end() == self.from
     }
 
-    /// Whether a set with this sequence of sizes follows this part. Pods of one forecast change may be seen one by one, so there can be more steps, or
-    /// fewer. The size must not exceed the forecast, nor reverse where only one direction is forecast.
+    /// Whether this sequence of sizes matches the part. A watch can show pods of one forecast change one by one, so there can be more
+    /// steps, or fewer. The size must not exceed the forecast, nor reverse where the forecast has only one direction.
     pub(crate) fn is_gone_by(&self, seen: &[i64]) -> bool {
         let foretold = || std::iter::once(self.from).chain(self.sizes.iter().copied());
         let way = || std::iter::once(self.from).chain(seen.iter().copied());
@@ -36,7 +36,7 @@ impl Leg {
     }
 }
 
-/// The legs of a set that has this size `first`: changes no further apart than `within` are one.
+/// The parts of a set's forecast sizes, which start at `first`. Changes within `within` count as one.
 pub(crate) fn legs(changes: &[(Duration, i64)], first: i64, within: Duration) -> Vec<Leg> {
     let (mut legs, mut from) = (Vec::new(), first);
     for burst in changes.chunk_by(|(at, _), (next, _)| *next <= *at + within) {
@@ -47,9 +47,9 @@ pub(crate) fn legs(changes: &[(Duration, i64)], first: i64, within: Duration) ->
     legs
 }
 
-/// Whether a set had the forecast sizes. Their times do not matter: a busy machine is late with each pod separately.
+/// Whether a set had the forecast sizes. Ignores their times, because a busy machine delays each pod separately.
 pub(crate) fn is_as_forecast(seen: &[i64], legs: &[Leg]) -> bool {
     let Some((leg, rest)) = legs.split_first() else { return seen.is_empty() };
-    // Where one ends is not seen if the next one's way leads through the same size.
+    // The end of a part is invisible if the next part passes through the same size.
     (0..=seen.len()).any(|count| leg.is_gone_by(&seen[..count]) && is_as_forecast(&seen[count..], rest))
 }

@@ -19,7 +19,7 @@ use std::{
 };
 use tempfile::TempDir;
 
-/// How long anything may take before a test gives up: far beyond what it takes on a slow machine.
+/// The timeout of every wait: far beyond the time that a slow machine needs.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running `berth up`.
@@ -44,7 +44,7 @@ pub(crate) fn up_in(folder: &Path, arguments: &[&str]) -> Berth {
     up_logging(folder, arguments, Stdio::inherit())
 }
 
-/// `berth up` on a folder that the test keeps, with its standard error sent there.
+/// `berth up` on a folder that the test keeps, with its standard error in `log`.
 pub(crate) fn up_logging(folder: &Path, arguments: &[&str], log: Stdio) -> Berth {
     let mut child = Command::new(env!("CARGO_BIN_EXE_berth"))
         .args(["up", "--secure-port", "0", "--data-dir"])
@@ -62,7 +62,7 @@ pub(crate) fn up_logging(folder: &Path, arguments: &[&str], log: Stdio) -> Berth
 }
 
 impl Berth {
-    /// Reads what it prints until a line holds `text`; gives that line.
+    /// Reads the output until a line contains `text`. Returns that line.
     pub(crate) fn line_with(&mut self, text: &str) -> String {
         let mut seen = Vec::new();
         for line in &mut self.output {
@@ -74,7 +74,7 @@ impl Berth {
         panic!("berth ended without printing {text:?}; it printed:\n{}", seen.join("\n"));
     }
 
-    /// Runs `berth rollout`, expects success, gives what it printed.
+    /// Runs `berth rollout`, expects success, and returns the output.
     pub(crate) fn rollout(&self, arguments: &[&str]) -> String {
         let output = self.rollout_command(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -82,7 +82,7 @@ impl Berth {
         text
     }
 
-    /// Runs `berth rollout`, expects exit code 1, gives what it complained.
+    /// Runs `berth rollout`, expects exit code 1, and returns the error output.
     pub(crate) fn rollout_fails(&self, arguments: &[&str]) -> String {
         let output = self.rollout_command(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(1), "berth rollout {arguments:?}:\n{}", String::from_utf8_lossy(&output.stdout));
@@ -96,7 +96,7 @@ impl Berth {
         terminal::Terminal::run(&all, (rows, columns))
     }
 
-    /// Runs `berth explain`, expects success, gives what it printed.
+    /// Runs `berth explain`, expects success, and returns the output.
     pub(crate) fn explain(&self, arguments: &[&str]) -> String {
         let output = self.explain_command(arguments).output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -116,12 +116,12 @@ impl Berth {
         command
     }
 
-    /// The kubeconfig that it wrote.
+    /// The path of its kubeconfig.
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         self.data_dir.join("kubeconfig")
     }
 
-    /// How Rust's `kube` reaches it.
+    /// The configuration of Rust's `kube` for it.
     pub(crate) async fn kube_config(&self) -> kube::Config {
         let kubeconfig = kube::config::Kubeconfig::read_from(self.kubeconfig()).unwrap();
         kube::Config::from_custom_kubeconfig(kubeconfig, &kube::config::KubeConfigOptions::default()).await.unwrap()
@@ -149,7 +149,7 @@ impl Berth {
             .env("KUBECONFIG", self.kubeconfig())
             .env("KUBECACHEDIR", self.data_dir.join("kube-cache"))
             .env("HOME", &self.data_dir)
-            // What `kubectl edit` changes.
+            // The change that `kubectl edit` makes.
             .env("EDITOR", "sed --in-place s/web:1/web:edited/")
             .env("KUBECTL_APPLYSET", "true")
             .stdin(Stdio::piped())
@@ -161,7 +161,7 @@ impl Berth {
         child.wait_with_output().unwrap()
     }
 
-    /// Runs kubectl, expects success, gives what it printed.
+    /// Runs kubectl, expects success, and returns the output.
     pub(crate) fn kubectl(&self, arguments: &[&str]) -> String {
         let output = self.kubectl_with("", arguments);
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -169,7 +169,7 @@ impl Berth {
         text
     }
 
-    /// Runs kubectl, expects failure, gives what it complained.
+    /// Runs kubectl, expects failure, and returns the error output.
     pub(crate) fn kubectl_fails(&self, arguments: &[&str]) -> String {
         let output = self.kubectl_with("", arguments);
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -184,7 +184,7 @@ impl Berth {
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
-    /// Asks kubectl again and again until `holds` is true of what it prints.
+    /// Repeats kubectl until `holds` is true for its output.
     pub(crate) fn kubectl_until(&self, arguments: &[&str], holds: impl Fn(&str) -> bool) -> String {
         let started = Instant::now();
         loop {
@@ -213,7 +213,7 @@ impl Berth {
         end_of(&mut self.child)
     }
 
-    /// SIGTERM; gives the exit code.
+    /// Sends SIGTERM. Returns the exit code.
     pub(crate) fn terminate(mut self) -> (Option<i32>, Option<TempDir>) {
         self.signal("TERM");
         let status = end_of(&mut self.child);
@@ -228,7 +228,7 @@ impl Drop for Berth {
     }
 }
 
-/// The lines that a child prints. Waiting for one has a limit, so that a test fails where it would hang.
+/// The lines that a child prints. A wait for a line has a timeout, so that a test fails instead of hanging.
 pub(crate) struct Lines(Receiver<String>);
 
 impl Lines {
@@ -252,7 +252,7 @@ impl Iterator for Lines {
     }
 }
 
-/// Waits until something is so.
+/// Waits until the condition holds.
 pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
@@ -267,7 +267,7 @@ pub(crate) fn end_of(child: &mut Child) -> ExitStatus {
     child.wait().unwrap()
 }
 
-/// Waits until all terminating pods of the default namespace are deleted, and this many are left.
+/// Waits until all terminating pods of the default namespace are deleted, and `count` pods remain.
 pub(crate) async fn only_stay(client: &Client, count: usize) {
     let pods = Api::<Pod>::default_namespaced(client.clone());
     loop {
@@ -283,7 +283,7 @@ pub(crate) async fn only_stay(client: &Client, count: usize) {
     }
 }
 
-/// Whether the machine has a kubectl that speaks to servers of today (1.28 or later); prints why not.
+/// Whether the machine has a kubectl that supports current servers (1.28 or later). Prints why not.
 pub(crate) fn kubectl_is_here() -> bool {
     let Ok(output) = Command::new("kubectl").args(["version", "--client", "--output", "json"]).output() else {
         skip(Tool::Kubectl, "it is not on this machine");
@@ -298,7 +298,7 @@ pub(crate) fn kubectl_is_here() -> bool {
     true
 }
 
-/// What `cargo xtask test` installed at this path below `target/tools`. Reports if it is missing.
+/// The tool that `cargo xtask test` installed at this path below `target/tools`. Reports if it is missing.
 pub(crate) fn tool(tool: Tool, path: &str) -> Option<PathBuf> {
     let found = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools").join(path);
     if found.exists() {
@@ -308,7 +308,7 @@ pub(crate) fn tool(tool: Tool, path: &str) -> Option<PathBuf> {
     None
 }
 
-/// Helm 3, which npm has for some machines.
+/// Helm 3, which npm provides for some machines.
 pub(crate) fn helm() -> Option<PathBuf> {
     tool(Tool::Helm3, "javascript/node_modules/.bin/helm")
 }

@@ -1,4 +1,4 @@
-//! A part of a control plane as a process of its own.
+//! A part of a control plane as a separate process.
 
 use super::{Lines, end_of};
 use rustix::process::{Pid, Signal, kill_process};
@@ -7,7 +7,7 @@ use std::{
     process::{Child, Command, ExitStatus, Stdio},
 };
 
-/// A process, ended when it is dropped.
+/// A process, which ends on drop.
 pub(crate) struct Part {
     pub(crate) child: Child,
     output: Lines,
@@ -17,7 +17,7 @@ impl Part {
     pub(crate) fn start(arguments: &[&str], kubeconfig: Option<&Path>) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         let is_part = arguments.first().is_some_and(|name| ["controller-manager", "scheduler", "node"].contains(name));
-        // Several on one machine would want one port.
+        // Several parts on one machine would conflict over the default port.
         let nowhere = is_part && !arguments.contains(&"--secure-port");
         command.args(arguments).args(if nowhere { &["--secure-port", "0"][..] } else { &[] }).stdin(Stdio::null()).stdout(Stdio::piped());
         if let Some(path) = kubeconfig {
@@ -39,7 +39,7 @@ impl Part {
         end_of(&mut self.child)
     }
 
-    /// Ends it as if its machine had failed.
+    /// Kills it, as a failure of its machine would.
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -53,7 +53,7 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // It may have exited already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! A terminal with a user: what it shows, and what is typed.
+//! A terminal with a user: its screen and the user's input.
 
 use super::{PATIENCE, end_of};
 use rustix::{
@@ -24,7 +24,7 @@ pub(crate) fn pair((rows, columns): (u16, u16)) -> (OwnedFd, File) {
     unlockpt(&screen).unwrap();
     tcsetwinsize(&screen, size(rows, columns)).unwrap();
     let name = ptsname(&screen, Vec::new()).unwrap();
-    // Opening it does not make it the controlling terminal of this process.
+    // The open call must not make it the controlling terminal of this process.
     let flags = i32::try_from(OFlags::NOCTTY.bits()).unwrap();
     (screen, File::options().read(true).write(true).custom_flags(flags).open(name.to_str().unwrap()).unwrap())
 }
@@ -33,11 +33,11 @@ fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// A program, `berth` as a rule, on a terminal of its own.
+/// A program, usually `berth`, on a separate terminal.
 pub(crate) struct Terminal {
     child: Child,
     screen: File,
-    /// Kept open, so that its settings can be read when the child has ended.
+    /// Remains open, so that the test can read its settings after the child's end.
     line: File,
     shown: Arc<(Mutex<vt100::Parser>, Condvar)>,
     settings: String,
@@ -49,7 +49,7 @@ impl Terminal {
         Self::start(Path::new(env!("CARGO_BIN_EXE_berth")), arguments, &[], size)
     }
 
-    /// The child leads a session of its own, as below a shell's terminal: sizes and signals reach it as they would there.
+    /// The child leads its own session, as in a user's terminal, so that it receives sizes and signals in the same way.
     pub(crate) fn start(program: &Path, arguments: &[&str], variables: &[(&str, &str)], (rows, columns): (u16, u16)) -> Self {
         let (screen, line) = pair((rows, columns));
         let settings = settings(&line);
@@ -72,7 +72,7 @@ impl Terminal {
         Self { child, screen, line, shown, settings }
     }
 
-    /// Waits until what is shown is so; gives it.
+    /// Waits until the screen meets the condition. Returns its text.
     pub(crate) fn until(&self, what: &str, is_so: impl Fn(&vt100::Screen) -> bool) -> String {
         let started = Instant::now();
         let mut parser = self.shown.0.lock().unwrap();
@@ -101,22 +101,22 @@ impl Terminal {
         assert!(Command::new("kill").args(["-s", name, &self.child.id().to_string()]).status().unwrap().success());
     }
 
-    /// The state that the system reports: `S` it waits, `T` it is stopped.
+    /// The process state that the system reports: `S` for waiting, `T` for stopped.
     pub(crate) fn state(&self) -> char {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
         stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap()
     }
 
-    /// Whether the terminal is as before it was taken: settings, screen and cursor.
+    /// Whether the program has restored the terminal: settings, screen and cursor.
     pub(crate) fn is_given_back(&self) -> bool {
         let parser = self.shown.0.lock().unwrap();
         settings(&self.line) == self.settings && !parser.screen().alternate_screen() && !parser.screen().hide_cursor()
     }
 
-    /// Waits for its end; gives its exit code. The terminal is as it was before.
+    /// Waits for the program's end. Returns its exit code. Checks that the terminal is restored.
     pub(crate) fn ends(&mut self) -> Option<i32> {
         let status = end_of(&mut self.child);
-        // What it wrote last may not be read yet.
+        // The test may not have read its last output yet.
         self.until("the screen as it was", |screen| !screen.alternate_screen() && !screen.hide_cursor());
         assert_eq!(settings(&self.line), self.settings);
         status.code()
