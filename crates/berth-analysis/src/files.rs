@@ -71,7 +71,7 @@ pub(crate) fn read(path: &Path) -> Result<Contents, FileError> {
     Contents::new(path, read.map(|_| bytes))
 }
 
-/// Files as they were found, each read once, however many name it.
+/// Files as they were read. Each is read once, whatever the number of references.
 pub(crate) struct Named(BTreeMap<PathBuf, Result<Contents, Arc<FileError>>>);
 
 impl Named {
@@ -86,7 +86,7 @@ impl Named {
         Self(named)
     }
 
-    /// One of them.
+    /// The content of one file.
     fn contents(&self, path: &Path) -> Result<&Contents, Arc<FileError>> {
         let found = self.0.get(path).ok_or_else(|| FileError::NotRead { path: path.to_owned() })?;
         found.as_ref().map_err(Arc::clone)
@@ -98,7 +98,7 @@ impl Named {
         Ok(Some(header(credentials, self.contents(file)?)?))
     }
 
-    /// The authorities of a file.
+    /// The certificate authorities in a file.
     pub(crate) fn roots(&self, path: &Path) -> Result<RootCertStore, Arc<FileError>> {
         Ok(roots(self.contents(path)?)?)
     }

@@ -19,16 +19,16 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnknownChoice(pub String);
 
-/// Of a Deployment.
+/// The choices of a Deployment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeploymentChoices {
     /// `spec.strategy.type`.
     pub strategy: Result<DeploymentStrategy, UnknownChoice>,
-    /// `spec.podReplacementPolicy`; where that is unset, berth's annotation.
+    /// `spec.podReplacementPolicy`, otherwise berth's annotation.
     pub policy: Result<PodReplacementPolicy, UnknownChoice>,
     /// berth's annotation.
     pub auto_rollback: Result<AutoRollback, UnknownChoice>,
-    /// berth's annotation: in which steps a template is rolled out; none: in one go. An error is a fault of the text.
+    /// berth's annotation with the steps of a rollout. Without steps, a template is rolled out at once. An error is an invalid text.
     pub steps: Result<Vec<Step>, StepsError>,
 }
 
