@@ -1,4 +1,4 @@
-//! Equal values that many objects carry, kept once.
+//! Shares equal values that many objects have.
 
 use foldhash::fast::FixedState;
 use std::{
@@ -7,21 +7,23 @@ use std::{
     sync::Arc,
 };
 
-/// How many values are remembered: more than the templates whose pods change at one time, and few enough to be kept for ever.
+/// The number of slots. It exceeds the number of templates whose pods change at one time, and the cache stays small
+/// enough to live as long as its thread.
 const PLACES: usize = 256;
 
-/// How large a value may be that is remembered, in bytes: a template's labels are some hundred. Whoever writes objects decides what is read, so that without
-/// this each place could hold as much as an object may, long after all objects are gone.
+/// The largest value that is cached, in bytes. A template's labels take some hundred. Clients choose the size of
+/// objects, so without a limit each slot could keep the largest object long after its deletion.
 const BYTES_MAX: usize = 1 << 10;
 
-/// Which place a value has. Each view that is read asks for some, so that a hash must cost little; and need not be hard to foresee: who makes values fall on
-/// one place only has them kept several times.
+/// Chooses the slot of a value. Every decoded object hashes some values, so the hash must be cheap. It need not be
+/// unpredictable: a client that forces collisions only causes extra copies.
 const HASHES: FixedState = FixedState::with_seed(0);
 
-/// Values that were read lately. Whoever reads an equal one gets the one that is there: a thousand pods of one template keep one set of labels.
+/// A cache of recently read values. Equal values share one allocation: a thousand pods of one template have one set of
+/// labels.
 ///
-/// To be kept in a `thread_local!`, so that nobody waits. A value is forgotten when another one falls on its place; whether two equal values are one
-/// shows in nothing but memory.
+/// Keep it in a `thread_local!`, so that no thread waits. A value that hashes to an occupied slot replaces the old one.
+/// Sharing affects memory use only.
 #[derive(Debug)]
 pub struct Recent<T: ?Sized>(RefCell<Vec<Option<Arc<T>>>>);
 
@@ -32,14 +34,15 @@ impl<T: ?Sized> Default for Recent<T> {
 }
 
 impl<T: ?Sized> Recent<T> {
-    /// Nothing yet.
+    /// Returns an empty cache.
     #[must_use]
     pub const fn new() -> Self {
         Self(RefCell::new(Vec::new()))
     }
 
-    /// The value that is remembered for `key`, if it `is_same`; else what `make` gives, which is remembered in its place. Equal values have equal keys.
-    /// `bytes` is what its texts take; of more than a KiB is none remembered.
+    /// Returns the cached value for `key` if it `is_same`. Otherwise it caches and returns the result of `make`. Equal
+    /// values must have equal keys. `bytes` is the size of the value's texts. Values above [`BYTES_MAX`] are not
+    /// cached.
     pub fn share(&self, bytes: usize, key: impl Hash, is_same: impl FnOnce(&T) -> bool, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
         if BYTES_MAX < bytes {
             return make();
@@ -64,7 +67,7 @@ mod tests {
         let share = |text: &str| recent.share(text.len(), text, |known| known == text, || text.into());
         let first = share("web");
         assert!(Arc::ptr_eq(&first, &share("web")));
-        // Far more than there are places: some value falls on that of the first.
+        // With far more values than slots, some value replaces the first one.
         let others: Vec<_> = (0..PLACES * 20).map(|n| share(&n.to_string())).collect();
         assert!(others.iter().enumerate().all(|(n, other)| **other == *n.to_string()));
         let again = share("web");

@@ -1,4 +1,4 @@
-//! The texts that an object is known by, each a type of its own: none is taken for another.
+//! The texts that identify an object. Each is a type of its own, so that the compiler rejects a mix-up.
 
 use crate::Recent;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
@@ -17,7 +17,7 @@ macro_rules! text {
         #[derive(Clone, Default, Eq)]
         pub struct $name(Arc<str>);
 
-        /// As of the texts; one that both share need not be read.
+        /// Compares the texts. Two values that share a text are equal without a comparison.
         impl PartialEq for $name {
             fn eq(&self, other: &Self) -> bool {
                 Arc::ptr_eq(&self.0, &other.0) || self.0 == other.0
@@ -43,7 +43,7 @@ macro_rules! text {
         }
 
         impl $name {
-            /// As a text.
+            /// Returns the text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -76,7 +76,7 @@ macro_rules! text {
             }
         }
 
-        /// A cheap copy.
+        /// Clones without a copy of the text.
         impl From<&$name> for $name {
             fn from(other: &$name) -> Self {
                 other.clone()
@@ -89,14 +89,14 @@ macro_rules! text {
             }
         }
 
-        /// What an object does not say is empty.
+        /// A missing field is the empty text.
         impl From<Option<String>> for $name {
             fn from(text: Option<String>) -> Self {
                 text.map(Self::from).unwrap_or_default()
             }
         }
 
-        /// What an object does not say is empty.
+        /// A missing field is the empty text.
         impl From<Option<$name>> for $name {
             fn from(text: Option<$name>) -> Self {
                 text.unwrap_or_default()
@@ -166,11 +166,11 @@ macro_rules! text {
 }
 
 text! {
-    /// `metadata.uid`: of one object, and of no other before or after it. Cheap to clone.
+    /// `metadata.uid`: identifies one object, and never a later object of the same name. Cheap to clone.
     Uid, Own
 }
 text! {
-    /// `metadata.namespace`; empty for what is in none. Cheap to clone.
+    /// `metadata.namespace`, empty for cluster-scoped objects. Cheap to clone.
     Namespace, Shared
 }
 text! {
@@ -178,15 +178,15 @@ text! {
     Name, Own
 }
 text! {
-    /// `spec.nodeName` of a pod; empty where it has no node. Cheap to clone.
+    /// `spec.nodeName` of a pod, empty before the pod is scheduled. Cheap to clone.
     NodeName, Shared
 }
 text! {
-    /// Which template it is: the value of the label `pod-template-hash`. Cheap to clone.
+    /// The value of the label `pod-template-hash`, which identifies a template. Cheap to clone.
     TemplateHash, Shared
 }
 
-/// Reads a text that is no other object's.
+/// Decodes a text that is unique to one object.
 struct Own;
 
 impl de::Visitor<'_> for Own {
@@ -201,7 +201,7 @@ impl de::Visitor<'_> for Own {
     }
 }
 
-/// Reads a text that many objects have.
+/// Decodes a text that many objects have.
 struct Shared;
 
 thread_local! {
@@ -225,7 +225,7 @@ pub(crate) fn shared(text: &str) -> Arc<str> {
 }
 
 impl Namespace {
-    /// The namespace of that name, its text shared with others that were read lately.
+    /// Returns the namespace of this name. It shares its text with equal names that this thread read recently.
     #[must_use]
     pub fn shared(text: &str) -> Self {
         Self(shared(text))
@@ -233,7 +233,7 @@ impl Namespace {
 }
 
 impl NodeName {
-    /// The node of that name, its text shared with others that were read lately.
+    /// Returns the node of this name. It shares its text with equal names that this thread read recently.
     #[must_use]
     pub fn shared(text: &str) -> Self {
         Self(shared(text))
