@@ -1,4 +1,4 @@
-//! The other direction, for tests: JSON to protobuf as Go writes it, and random objects of any kind.
+//! The reverse direction, for tests: JSON to protobuf as Go encodes it, and random objects of any kind.
 
 use crate::{
     envelope::PREFIX,
@@ -9,7 +9,7 @@ use base64::{Engine as _, prelude::BASE64_STANDARD};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-/// The whole body for an object that says what it is.
+/// Returns the whole body of an object that has `apiVersion` and `kind`.
 pub(crate) fn body(object: &Value) -> Vec<u8> {
     let [api_version, kind] = ["apiVersion", "kind"].map(|name| object[name].as_str().expect("a typed object"));
     let id = Schema::get().find(api_version, kind).expect("a known kind");
@@ -80,18 +80,19 @@ fn encode_value(out: &mut Vec<u8>, field: u32, kind: Kind, value: &Value) {
     put_bytes(out, field, &inner);
 }
 
-/// Choices, the same for the same seed.
+/// A random number generator with a fixed sequence for each seed.
 pub(crate) struct Choices(pub(crate) u64);
 
 impl Choices {
-    /// A number below `limit`.
+    /// Returns a number below `limit`.
     fn below(&mut self, limit: u64) -> u64 {
         // Knuth's generator; its upper bits are the good ones.
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % limit
     }
 
-    /// An object as Go would show it: what is always there is there, what is shown unless empty is not empty.
+    /// Returns an object as Go would print it. Fields that are always printed are present, and fields with `omitempty`
+    /// are not empty.
     pub(crate) fn object(&mut self, api_version: &str, kind: &str, id: MessageId) -> Value {
         let mut members = Map::from_iter([("apiVersion".to_owned(), json!(api_version)), ("kind".to_owned(), json!(kind))]);
         self.members(id, &mut members, 12);

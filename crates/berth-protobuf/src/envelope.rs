@@ -1,4 +1,4 @@
-//! What every body is wrapped in: four bytes, then a message that says which kind follows.
+//! The envelope of every body: four bytes, then a message that contains the API version and kind of the object.
 
 use crate::{
     error::{DecodeError, Problem},
@@ -9,16 +9,16 @@ use crate::{
 
 /// The content type of these bodies.
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
-/// What every body starts with.
+/// The first bytes of every body.
 pub(crate) const PREFIX: &[u8] = b"k8s\0";
 
-/// The JSON of a whole protobuf body, `apiVersion` and `kind` first, then the fields in the order of their numbers.
+/// Returns the JSON of a whole protobuf body: `apiVersion` and `kind`, then the fields in the order of their numbers.
 ///
-/// It is what a Go client would have sent for the same object, without nulls. Fields that the table does not know are skipped.
-/// Costs one pass over the bytes a level of nesting; takes memory for the JSON and at most four times the body besides.
+/// The JSON is what a Go client sends for the same object, without nulls. Unknown fields are skipped. The cost is one
+/// pass over the bytes per level of nesting. Memory use is the JSON plus at most four times the body.
 ///
 /// # Errors
-/// Bytes that are no such body, of a kind that is not known, or that would be more than `json_bytes_max` as JSON (checked field by field).
+/// The bytes are not such a body, the kind is unknown, or the JSON exceeds `json_bytes_max` (checked at each field).
 pub fn to_json(body: &[u8], json_bytes_max: usize) -> Result<Vec<u8>, DecodeError> {
     let mut writer = Writer::new(json_bytes_max);
     document(&mut writer, body, DEPTH_MAX)?;
@@ -44,7 +44,7 @@ pub(crate) fn document(writer: &mut Writer, body: &[u8], depth: usize) -> Result
     writer.typed_object(api_version, kind, message, object, depth)
 }
 
-/// The first `N` fields of a message that has only fields of bytes; those that are missing are empty.
+/// Returns the first `N` fields of a message that has only fields of bytes. Missing fields are empty.
 fn members<const N: usize>(bytes: &[u8]) -> Result<[&[u8]; N], DecodeError> {
     let mut found = [&[][..]; N];
     for (place, number) in found.iter_mut().zip(1..) {

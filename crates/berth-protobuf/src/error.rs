@@ -1,23 +1,23 @@
-//! Why bytes do not become JSON.
+//! Why a protobuf body cannot be converted to JSON.
 
-/// Why a protobuf body is refused.
+/// Why a protobuf body is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
-    /// The first four bytes are not those that every body starts with.
+    /// The first four bytes are not the prefix of protobuf bodies.
     #[error("provided data does not appear to be a protobuf message, expected prefix [107 56 115 0]")]
     Prefix,
-    /// The body does not say what it holds.
+    /// The body has no kind.
     #[error("Object 'Kind' is missing in the protobuf body")]
     NoKind,
-    /// There is no message for what the body says it holds.
+    /// The body's API version and kind have no message in the table.
     #[error("no kind {kind:?} is registered for version {api_version:?} in protobuf")]
     UnknownKind {
-        /// As the body says.
+        /// The API version in the body.
         api_version: String,
-        /// As the body says.
+        /// The kind in the body.
         kind: String,
     },
-    /// The object inside is encoded or compressed in a way of its own.
+    /// The object inside has a content encoding or a content type of its own.
     #[error("the object in the protobuf body is encoded as {0:?}, which is not supported")]
     Encoding(String),
     /// The bytes break a rule of the format or of a field's type.
@@ -28,7 +28,7 @@ pub enum DecodeError {
         /// Which rule.
         problem: Problem,
     },
-    /// As JSON, it would be larger than allowed.
+    /// Its JSON would exceed the limit.
     #[error("the object is larger than {limit} bytes as JSON")]
     TooLarge {
         /// In bytes.
@@ -36,7 +36,7 @@ pub enum DecodeError {
     },
 }
 
-/// A rule that the bytes break.
+/// A rule that the bytes violate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The bytes end inside a field.
@@ -51,25 +51,25 @@ pub enum Problem {
     /// A wire type that does not exist, or that of groups, which Kubernetes never writes.
     #[error("an illegal wire type")]
     IllegalWireType,
-    /// The wire type of another type than the field's.
+    /// The wire type does not fit the field's type.
     #[error("a wire type that does not fit the field's type")]
     WireType,
-    /// A string that is no UTF-8.
+    /// A string that is not UTF-8.
     #[error("invalid UTF-8")]
     Utf8,
-    /// A number that the field's type does not hold.
+    /// A number outside the range of the field's type.
     #[error("a number out of the range of int32")]
     Int32,
-    /// A point in time that does not exist.
+    /// A time that does not exist.
     #[error("a time out of range")]
     Time,
     /// Neither a number nor a string.
     #[error("impossible type of an int-or-string")]
     IntOrString,
-    /// What stands for any JSON is no JSON.
+    /// A field for arbitrary JSON does not contain JSON.
     #[error("invalid JSON")]
     Json,
-    /// Messages in messages beyond what any type needs.
+    /// Messages are nested deeper than any type requires.
     #[error("exceeded max depth")]
     Depth,
 }
@@ -85,7 +85,7 @@ impl From<Problem> for DecodeError {
 }
 
 impl DecodeError {
-    /// The same fault, seen from the message that has it in `field`.
+    /// Returns the same error with `field` in front of its path.
     pub(crate) fn within(self, field: &str) -> Self {
         match self {
             Self::Malformed { path, problem } => {

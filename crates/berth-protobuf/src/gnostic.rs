@@ -1,38 +1,39 @@
 //! OpenAPI v2 in the protobuf form that kubectl asks for: the messages of `gnostic`'s `OpenAPIv2.proto`.
 //!
-//! Of a document, that much is encoded which kubectl reads: paths with their parameters, definitions, and all extensions.
+//! The encoder covers what kubectl reads: paths with their parameters, definitions, and all extensions.
 
 use crate::wire::{put_bytes, put_number};
 use serde_json::{Map, Value};
 
-/// The type that clients ask for. It is no valid media type, and Go's client refuses an answer that bears it.
+/// The media type that clients accept. It is not a valid media type, and Go's client rejects a response with it.
 pub const OPENAPI_V2_ACCEPTED: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-/// The type of the answer, as upstream's.
+/// The media type of the response, as upstream.
 pub const OPENAPI_V2_MEDIA_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1+protobuf";
 
-/// The protobuf form of an OpenAPI v2 document.
+/// Returns the protobuf form of an OpenAPI v2 document.
 #[must_use]
 pub fn openapi_v2(document: &Value) -> Vec<u8> {
     DOCUMENT.encode(document)
 }
 
-/// A message: which members of a JSON object are its fields.
+/// A message: maps members of a JSON object to its fields.
 struct Message {
     fields: &'static [(u32, &'static str, Kind)],
-    /// The field that takes the members whose names start with `x-`.
+    /// The field for members whose names start with `x-`.
     extensions: Option<u32>,
 }
 
-/// What becomes of a member. The numbers in `Within` are those of messages with one field around the value, the innermost first.
+/// How a member is encoded. The numbers in `Within` belong to messages with one field around the value, innermost
+/// first.
 enum Kind {
     Text(Within),
     Texts,
     Truth,
-    /// A list of any JSON, as YAML.
+    /// A list of arbitrary JSON, as YAML.
     Anys,
     One(&'static Message, Within),
     Many(&'static Message),
-    /// The members of an object: messages of a name and a value, in a field of this number.
+    /// The members of an object: messages of a name and a value, in a field with this number.
     Named(u32, &'static Message, Within),
     Parameters,
 }
@@ -162,7 +163,7 @@ impl Kind {
                 put_bytes(out, number, &all_named(*inner, message, within, members));
             }
             (Self::Parameters, Value::Array(items)) => items.iter().for_each(|item| put_bytes(out, number, &parameter(item))),
-            // A value of another form than the specification gives it is not there.
+            // A value whose form violates the specification is omitted.
             _ => (),
         }
     }
@@ -182,7 +183,7 @@ fn named(name: &str, value: &[u8]) -> Vec<u8> {
     out
 }
 
-/// JSON is YAML.
+/// JSON is valid YAML.
 fn any(value: &Value) -> Vec<u8> {
     wrapped(&[2], value.to_string().into_bytes())
 }
@@ -195,7 +196,7 @@ fn wrapped(within: Within, value: Vec<u8>) -> Vec<u8> {
     })
 }
 
-/// Which message a parameter is depends on where it stands.
+/// The location of a parameter selects its message.
 fn parameter(value: &Value) -> Vec<u8> {
     let (message, within): (_, Within) = match value.get("in").and_then(Value::as_str) {
         Some("body") => (&BODY_PARAMETER, &[1, 1]),
@@ -211,7 +212,7 @@ mod tests {
     use crate::wire::{Fields, Raw};
     use serde_json::json;
 
-    /// What stands at a path of field numbers, the last of each.
+    /// Returns the value at a path of field numbers, the last value of each field.
     fn at<'a>(mut bytes: &'a [u8], path: &[u32]) -> &'a [u8] {
         for number in path {
             let found = Fields::new(bytes).map(|field| field.expect("well formed")).filter(|(found, _)| found == number).last();

@@ -1,17 +1,20 @@
-//! The table of all messages, read once from `schema.txt`.
+//! The table of all messages, parsed once from `schema.txt`.
 //!
-//! Its lines: `kind <apiVersion> <kind> <message>` for what may stand in a body, `message <name>`, and one line a field:
-//! `<number> <JSON name> <type>`. A type is a scalar (`bool`, `int32`, `int64`, `string`, `bytes`), one of the types with a JSON form of
-//! their own, or a message. Before it: `*` a pointer, shown whenever it is there; `[]` a list; `[string]` a map. After it: `!` always shown, even
-//! if empty. Without any of these, it is shown unless empty. The JSON name `-` marks a message whose fields stand among its parent's in JSON.
+//! The table has lines `kind <apiVersion> <kind> <message>` for each kind that a body may contain, `message <name>`,
+//! and one line per field: `<number> <JSON name> <type>`. A type is a scalar (`bool`, `int32`, `int64`, `string`,
+//! `bytes`), a type with its own JSON form, or a message.
+//!
+//! Prefixes: `*` is a pointer, which is printed if present. `[]` is a list. `[string]` is a map. The suffix `!` means
+//! that the field is always printed, even if empty. Without any of these, the field is printed unless it is empty. The
+//! JSON name `-` marks a message whose fields are inlined into its parent's JSON.
 
 use std::{collections::BTreeMap, sync::OnceLock};
 
-/// Numbers, names and types of Kubernetes 1.36: facts, taken from the tags of its Go types; `podReplacementPolicy` of a Deployment as KEP-3973
-/// and KEP-5882 number it.
+/// Numbers, names and types of Kubernetes 1.36, taken from the tags of its Go types. `podReplacementPolicy` of a
+/// Deployment has the number of KEP-3973 and KEP-5882.
 const TEXT: &str = include_str!("schema.txt");
 
-/// All messages, and which of them a body may hold.
+/// All messages, and the kinds that a body may contain.
 pub(crate) struct Schema {
     messages: Vec<Message>,
     kinds: BTreeMap<(&'static str, &'static str), MessageId>,
@@ -21,7 +24,7 @@ pub(crate) struct Schema {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct MessageId(usize);
 
-/// One message; its fields by number.
+/// One message, its fields ordered by number.
 pub(crate) struct Message {
     pub(crate) fields: Vec<Field>,
 }
@@ -29,26 +32,26 @@ pub(crate) struct Message {
 /// One field of a message.
 pub(crate) struct Field {
     pub(crate) number: u32,
-    /// In JSON.
+    /// The name in JSON.
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
     pub(crate) kind: Kind,
 }
 
-/// How many values, and when they are shown.
+/// How many values a field has, and when JSON contains it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
-    /// One, shown if it is there.
+    /// One value, printed if present.
     Pointer,
-    /// One, shown unless empty.
+    /// One value, printed unless empty.
     NonEmpty,
-    /// One, always shown.
+    /// One value, always printed.
     Always,
-    /// One message, whose fields stand among the parent's in JSON.
+    /// One message, whose fields are inlined into the parent's JSON.
     Inline,
-    /// Any number, shown unless there are none.
+    /// Any number of values, printed unless there are none.
     List,
-    /// Any number by name, shown unless there are none.
+    /// Any number of named values, printed unless there are none.
     Map,
 }
 
@@ -59,7 +62,7 @@ pub(crate) enum Kind {
     Int32,
     Int64,
     String,
-    /// Base64 in JSON.
+    /// Bytes, base64 in JSON.
     Bytes,
     /// A message around a list of strings; a list in JSON.
     Strings,
@@ -67,9 +70,9 @@ pub(crate) enum Kind {
     Quantity,
     /// A number or a string in JSON.
     IntOrString,
-    /// Seconds.
+    /// A time in seconds.
     Time,
-    /// Microseconds.
+    /// A time in microseconds.
     MicroTime,
     /// A message around JSON.
     FieldsV1,
@@ -79,7 +82,7 @@ pub(crate) enum Kind {
 }
 
 impl Schema {
-    /// The table.
+    /// Returns the table.
     pub(crate) fn get() -> &'static Self {
         static SCHEMA: OnceLock<Schema> = OnceLock::new();
         SCHEMA.get_or_init(|| parse(TEXT))
@@ -89,7 +92,8 @@ impl Schema {
         &self.messages[id.0]
     }
 
-    /// The message of a kind. Options are known in every group: clients send them in that of the object.
+    /// Returns the message of a kind. Options belong to every group, because clients send them in the group of the
+    /// object.
     pub(crate) fn find(&self, api_version: &str, kind: &str) -> Option<MessageId> {
         self.kinds.get(&(api_version, kind)).or_else(|| self.kinds.get(&(OPTIONS, kind))).copied()
     }
@@ -100,7 +104,7 @@ impl Schema {
     }
 }
 
-/// The group version of what belongs to no group.
+/// The API version of kinds without a group of their own.
 const OPTIONS: &str = "meta.k8s.io/v1";
 
 const WELL_FORMED: &str = "the table is part of the program and read whole by a test";

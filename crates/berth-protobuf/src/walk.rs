@@ -1,4 +1,4 @@
-//! The walk over a message that writes its JSON.
+//! The traversal of a message that writes its JSON.
 
 use crate::{
     envelope::{PREFIX, document},
@@ -11,28 +11,28 @@ use jiff::Timestamp;
 use serde::de::IgnoredAny;
 use std::{borrow::Cow, collections::BTreeMap};
 
-/// How deep messages may be nested. The deepest kind that is served needs a fifth.
+/// The maximum nesting of messages. The deepest served kind needs a fifth of it.
 pub(crate) const DEPTH_MAX: usize = 100;
 
-/// JSON in the making.
+/// Builds the JSON.
 pub(crate) struct Writer {
     out: Vec<u8>,
     limit: usize,
 }
 
-/// The last value of field `number` in a message.
+/// Returns the last value of the field `number` in a message.
 pub(crate) fn last(bytes: &[u8], number: u32) -> Result<Option<Raw<'_>>, Problem> {
     Fields::new(bytes).try_fold(None, |found, field| field.map(|(n, raw)| if n == number { Some(raw) } else { found }))
 }
 
-/// All values of one field of a message, by where they stand.
+/// All values of one field of a message, by position.
 #[derive(Clone, Copy)]
 struct Values<'a> {
     message: &'a [u8],
     positions: &'a [FieldPosition],
 }
 
-/// A field's index in its message's table, and where in the bytes it stands.
+/// A field's index in its message's table, and its offset in the bytes.
 type FieldPosition = (u16, u32);
 
 impl<'a> Values<'a> {
@@ -43,7 +43,7 @@ impl<'a> Values<'a> {
         })
     }
 
-    /// The one value: the last of a scalar; a message that stands several times is the sum of its parts.
+    /// Returns the single value: the last one of a scalar, or the concatenation of a message that occurs several times.
     fn one(self, kind: Kind) -> Result<Option<Cow<'a, [u8]>>, Problem> {
         let mut all = self.iter();
         let last = all.next_back().transpose()?.map(Raw::bytes).transpose()?.map(Cow::Borrowed);
@@ -59,7 +59,7 @@ impl<'a> Values<'a> {
     }
 }
 
-/// Where the known fields of a message stand, together by field, in the order of the table.
+/// Returns the positions of the known fields of a message, grouped by field, in the order of the table.
 fn positions(fields: &[Field], message: &[u8]) -> Result<Vec<FieldPosition>, DecodeError> {
     let mut positions = Vec::new();
     let mut walk = Fields::new(message);
@@ -85,7 +85,7 @@ impl Writer {
         self.out
     }
 
-    /// Writes an object that says what it is.
+    /// Writes an object with its `apiVersion` and `kind`.
     pub(crate) fn typed_object(
         &mut self,
         api_version: &str,
@@ -135,7 +135,7 @@ impl Writer {
         }
     }
 
-    /// Writes the value, and takes it back if it is one that is not shown.
+    /// Writes the value, and removes it again if its type omits this value.
     fn single(&mut self, field: &Field, values: Values<'_>, depth: usize) -> Result<(), DecodeError> {
         let before = self.out.len();
         self.key(field.name);
@@ -169,7 +169,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Numbers one after the other in one field: the other way to write a list of them.
+    /// Writes a packed list: numbers in succession in one field.
     fn packed(&mut self, kind: Kind, mut rest: &[u8], depth: usize) -> Result<(), DecodeError> {
         while !rest.is_empty() {
             self.element(kind, Raw::Varint(read_varint(&mut rest)?), depth)?;
@@ -183,7 +183,7 @@ impl Writer {
         self.check_size()
     }
 
-    /// Writes the members in the order of their names; of a name that stands twice, the last.
+    /// Writes the members sorted by name. The last entry of a duplicate name wins.
     fn map(&mut self, field: &Field, values: Values<'_>, depth: usize) -> Result<(), DecodeError> {
         let mut entries = BTreeMap::new();
         for entry in values.iter() {
@@ -241,7 +241,7 @@ impl Writer {
         Ok(())
     }
 
-    /// No bytes at all are the zero time.
+    /// The zero time has no bytes.
     fn time(&mut self, bytes: &[u8], format: &str) -> Result<(), Problem> {
         if bytes.is_empty() {
             self.word("null");
@@ -254,7 +254,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Clients put JSON here, or a whole body of the same encoding.
+    /// Writes a field in which clients put JSON or a whole protobuf body.
     fn json(&mut self, bytes: &[u8], depth: usize) -> Result<(), DecodeError> {
         let raw = last(bytes, 1)?.map_or(Ok(&[][..]), Raw::bytes)?;
         if raw.starts_with(PREFIX) {
@@ -268,7 +268,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The comma between members and between elements. No value ends as an object or a list begins.
+    /// Writes the comma between members and between elements. A complete value never ends with an opening bracket.
     fn separate(&mut self) {
         if !matches!(self.out.last(), None | Some(b'{' | b'[')) {
             self.out.push(b',');

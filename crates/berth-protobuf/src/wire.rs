@@ -1,4 +1,4 @@
-//! The protobuf wire format: numbered fields, one after the other.
+//! The protobuf wire format: a sequence of numbered fields.
 
 use crate::error::Problem;
 
@@ -10,7 +10,7 @@ const FIELD_NUMBER_MAX: u64 = (1 << 29) - 1;
 pub(crate) enum Raw<'a> {
     /// Wire type 0: integers and booleans.
     Varint(u64),
-    /// Wire types 1 and 5: no type of Kubernetes' that is served uses them.
+    /// Wire types 1 and 5. No served Kubernetes type uses them.
     Fixed,
     /// Wire type 2: strings, bytes, messages, packed lists.
     Bytes(&'a [u8]),
@@ -28,7 +28,7 @@ impl<'a> Raw<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| Problem::Utf8)
     }
 
-    /// Negative numbers fill all 64 bits, whatever the field's type.
+    /// A negative number fills all 64 bits in every field type.
     #[expect(clippy::cast_possible_wrap, reason = "the format's own way to write negative numbers")]
     pub(crate) fn int64(self) -> Result<i64, Problem> {
         match self {
@@ -42,7 +42,7 @@ impl<'a> Raw<'a> {
     }
 }
 
-/// The fields in `bytes`, each with its number, until the end or the first fault.
+/// Iterates over the fields in `bytes` with their numbers, until the end or the first error.
 pub(crate) struct Fields<'a> {
     all: &'a [u8],
     rest: &'a [u8],
@@ -53,7 +53,7 @@ impl<'a> Fields<'a> {
         Self { all: bytes, rest: bytes }
     }
 
-    /// Where the next field starts.
+    /// Returns the offset of the next field.
     pub(crate) fn position(&self) -> usize {
         self.all.len() - self.rest.len()
     }
@@ -93,7 +93,7 @@ fn read_field<'a>(rest: &mut &'a [u8]) -> Result<(u32, Raw<'a>), Problem> {
     Ok((u32::try_from(number).map_err(|_| Problem::FieldNumber)?, raw))
 }
 
-/// Seven bits a byte, the lowest first; the top bit says that more follow.
+/// Reads seven bits per byte, the lowest bits first. The top bit means that more bytes follow.
 pub(crate) fn read_varint(rest: &mut &[u8]) -> Result<u64, Problem> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {

@@ -5,8 +5,9 @@ const QUOTA: [&str; 3] = ["is forbidden: exceeded quota: ", "is forbidden: faile
 
 /// Why a server rejects a request.
 ///
-/// Upstream answers `Forbidden` if a user lacks a right, if a quota has no room and if an admission plug-in rejects the object, and it answers
-/// `BadRequest` for a webhook's denial as for a webhook that does not support dry run. Only the text tells these cases apart.
+/// Upstream returns `Forbidden` if a user lacks a right, if a quota has no room and if an admission plug-in rejects the
+/// object. It returns `BadRequest` both for a webhook's denial and for a webhook that does not support dry run. Only
+/// the message distinguishes these cases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
     /// The user lacks the right.
