@@ -1,11 +1,14 @@
-//! A rollout over time as a picture: what was, and what is to come in paler ink.
+//! A chart of a rollout over time: the past, and the forecast in paler ink.
 //!
-//! Pods are bands by revision (a colour each) and state (a pattern each), stacked: what serves below, what goes on top, so that the upper edge is all that there is.
-//! Where they are few each has a lane of its own above. Lines show the wanted number, the bound, those that are available and those that terminate.
+//! Pods are stacked bands by revision (a color each) and state (a pattern each). Available pods are at the bottom and
+//! terminating pods at the top, so the upper edge is the total. Few pods each have a lane of their own above the bands.
+//! Lines show the desired count, the bound, the available and the terminating pods.
 //!
-//! Pure, and knows no kinds: [`Chart`] is the data, [`svg()`] and [`html()`] draw it for browsers and documents, [`lines()`] for terminals. The same data gives the same
-//! bytes, everywhere: all arithmetic is in integers. Texts may come from anybody: they are cut, what a terminal or a reader could be misled by is shown by
-//! its code, and markup is escaped. Axes and scales are thirty lines (`scale.rs`); plotting crates bring fonts, floats and drawing of their own.
+//! This crate is pure and knows no kinds. [`Chart`] is the data, [`svg()`] and [`html()`] draw it for browsers and
+//! documents, [`lines()`] for terminals. The same data gives the same bytes on every machine, because all arithmetic
+//! uses integers. Texts are untrusted: the crate truncates them, escapes markup and shows harmful characters by their
+//! code. `scale.rs` computes axes and scales in a few lines, because plotting crates add fonts, floats and their own
+//! drawing.
 
 mod html;
 mod prepared;
@@ -23,78 +26,79 @@ pub use text::{one_line, printable, width};
 use berth_workloads::pod_state::{PodCounts, PodState};
 use std::time::Duration;
 
-/// One workload's rollout. Times are counted from where the axis begins.
+/// One workload's rollout. Times are relative to the start of the axis.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Chart {
-    /// What it is of.
+    /// The workload's title.
     pub title: String,
-    /// How it went, or will go, in a sentence.
+    /// A sentence about the outcome, actual or forecast.
     pub note: String,
-    /// Where the axis ends. What is later is not drawn.
+    /// The end of the axis. Later samples are not drawn.
     pub end: Duration,
-    /// Where what was ends and what is to come begins, which is drawn paler; `None`: all is of one kind.
+    /// The time that separates the past from the forecast, which is drawn paler. `None`: the chart has only one of the
+    /// two.
     pub now: Option<Duration>,
     /// The names of the revisions, oldest first.
     pub revisions: Vec<String>,
-    /// How many pods there are from when on, in order of time.
+    /// The number of pods from each time on, in order of time.
     pub samples: Vec<Sample>,
-    /// The pods, if each is known.
+    /// The pods, if they are known individually.
     pub pods: Vec<Pod>,
-    /// How many pods are wanted from when on, in order of time.
+    /// The desired number of pods from each time on, in order of time.
     pub wanted: Vec<Level>,
-    /// How many there may be from when on, in order of time; nothing: there is no bound.
+    /// The maximum number of pods from each time on, in order of time. Empty: there is no bound.
     pub bound: Vec<Level>,
-    /// What happened.
+    /// Events to mark.
     pub marks: Vec<Mark>,
 }
 
-/// How many pods there are from then on.
+/// The number of pods from a time on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
-    /// From when on.
+    /// The start.
     pub at: Duration,
-    /// Of each revision, in their order; those that are left out have none.
+    /// The counts by revision, in the order of revisions. Omitted revisions have no pods.
     pub counts: Vec<PodCounts>,
 }
 
-/// A pod's life.
+/// The states of one pod over time.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
     /// Its name.
     pub name: String,
-    /// The place of its revision among the chart's.
+    /// The index of its revision in the chart's revisions.
     pub revision: usize,
-    /// Its states from when on, in order of time; `None`: it is gone.
+    /// Its states from each time on, in order of time. `None`: the pod is deleted.
     pub states: Vec<(Duration, Option<PodState>)>,
 }
 
-/// A number of pods from then on.
+/// A number of pods from a time on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Level {
-    /// From when on.
+    /// The start.
     pub at: Duration,
-    /// How many.
+    /// The number of pods.
     pub pods: u32,
 }
 
-/// Something that happened.
+/// An event in the chart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// When.
+    /// The time of the event.
     pub at: Duration,
-    /// What kind of thing.
+    /// The kind of the event.
     pub kind: MarkKind,
-    /// What it was, in a sentence.
+    /// A sentence that describes it.
     pub text: String,
 }
 
-/// A kind of thing that happens.
+/// The kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MarkKind {
-    /// Somebody changed the workload: another image, another size, undone.
+    /// A user changed the workload: a new image, a new replica count, a rollback.
     Change,
-    /// Something went wrong.
+    /// A failure.
     Trouble,
-    /// It is complete.
+    /// The rollout is complete.
     Done,
 }

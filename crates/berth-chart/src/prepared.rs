@@ -1,4 +1,4 @@
-//! A chart as it is drawn: in milliseconds, thinned out to what can be seen, of a few revisions.
+//! A chart prepared for drawing: times in milliseconds, samples reduced to what is visible, older revisions merged.
 
 use crate::{
     Chart, Level, Mark, Pod, Sample,
@@ -6,11 +6,11 @@ use crate::{
 };
 use berth_workloads::pod_state::{PodCounts, PodState};
 
-/// As many revisions as there are colours; older ones are one.
+/// The number of revisions with a color of their own. Older revisions are merged into one.
 pub(crate) const REVISIONS_MAX: usize = 6;
-/// More pods than these have no lanes of their own.
+/// The maximum number of pods with lanes of their own.
 const LANES_MAX: usize = 24;
-/// More marks than these are counted only.
+/// The maximum number of marks that are drawn. Others are only counted.
 pub(crate) const MARKS_MAX: usize = 9;
 
 /// What all charts of a picture have in common.
@@ -18,47 +18,47 @@ pub(crate) const MARKS_MAX: usize = 9;
 pub(crate) struct Frame {
     /// The length of the time axis in milliseconds.
     pub(crate) end: u64,
-    /// The largest number.
+    /// The largest value of the vertical axis.
     pub(crate) top: u64,
-    /// Whether pods have lanes: those of one chart do. Several are to be compared, and lanes would tear them apart.
+    /// Whether pods have lanes. Only a single chart has them: lanes would separate charts that a reader compares.
     pub(crate) has_lanes: bool,
 }
 
 pub(crate) struct Prepared {
     pub(crate) revisions: Vec<String>,
-    /// What was, and what is to come.
+    /// The past and the forecast.
     pub(crate) parts: Vec<Part>,
     pub(crate) wanted: Vec<(u64, u64)>,
     pub(crate) bound: Vec<(u64, u64)>,
-    /// A pod each, by revision and by when they come; none, where pods are too many.
+    /// One lane per pod, by revision and start. Empty if there are too many pods.
     pub(crate) lanes: Vec<Lane>,
-    /// In order of time; no more than [`MARKS_MAX`].
+    /// The marks in order of time, at most [`MARKS_MAX`].
     pub(crate) marks: Vec<(u64, Mark)>,
-    /// How many marks are left out.
+    /// The number of omitted marks.
     pub(crate) more_marks: usize,
 }
 
-/// A stretch of time.
+/// A period of time.
 pub(crate) struct Part {
     pub(crate) is_planned: bool,
     pub(crate) from: u64,
     pub(crate) until: u64,
-    /// The first is of `from`.
+    /// The first stack begins at `from`.
     pub(crate) stacks: Vec<Stack>,
 }
 
-/// How many pods there are from then on.
+/// The number of pods from a time on.
 #[derive(Clone)]
 pub(crate) struct Stack {
     pub(crate) at: u64,
-    /// Of each revision.
+    /// The counts by revision.
     pub(crate) counts: Vec<PodCounts>,
 }
 
 pub(crate) struct Lane {
     pub(crate) name: String,
     pub(crate) revision: usize,
-    /// From, until, state.
+    /// Start, end, state.
     pub(crate) spans: Vec<(u64, u64, PodState)>,
 }
 
@@ -76,12 +76,12 @@ impl Frame {
 }
 
 impl Stack {
-    /// How many are in such a state.
+    /// Returns the number of pods in the matching states.
     pub(crate) fn sum(&self, of: impl Fn(PodState) -> bool) -> u64 {
         sum(&self.counts, of)
     }
 
-    /// The bands from the ground up: revision, state, and how many there are.
+    /// Returns the bands from the bottom up: revision, state, and number of pods.
     pub(crate) fn bands(&self) -> impl Iterator<Item = (usize, PodState, u64)> {
         let of_state =
             |state: PodState| self.counts.iter().enumerate().map(move |(revision, counts)| (revision, state, u64::from(counts.of(state))));
@@ -95,7 +95,7 @@ fn sum(counts: &[PodCounts], of: impl Fn(PodState) -> bool) -> u64 {
 }
 
 impl Prepared {
-    /// For an axis of so many columns: what happens within one is seen at its most and its least.
+    /// Prepares a chart for an axis of this many columns. Each column keeps its maximum and its minimum.
     pub(crate) fn new(chart: &Chart, frame: Frame, columns: u64) -> Self {
         let folded = chart.revisions.len().saturating_sub(REVISIONS_MAX);
         let mut revisions = chart.revisions[folded..].to_vec();
@@ -125,25 +125,25 @@ impl Prepared {
         }
     }
 
-    /// Whether any of its pods are drawn.
+    /// Whether any pods of the revision are drawn.
     pub(crate) fn is_in_view(&self, revision: usize) -> bool {
         let has =
             |stack: &Stack| stack.counts.get(revision).is_some_and(|counts| PodState::ALL.into_iter().any(|state| 0 < counts.of(state)));
         self.parts.iter().flat_map(|part| &part.stacks).any(has) || self.lanes.iter().any(|lane| lane.revision == revision)
     }
 
-    /// The colour of a revision: 0 is the newest's.
+    /// Returns the color index of a revision. 0 is the newest.
     pub(crate) fn hue(&self, revision: usize) -> usize {
         self.revisions.len().saturating_sub(1 + revision)
     }
 }
 
-/// In order of time, from nothing on, of so many revisions, of which the oldest stands for `folded` more.
+/// Returns the stacks in order of time, from no pods on. The oldest of the revisions includes `folded` older ones.
 fn stacks(samples: &[Sample], revisions: usize, folded: usize, end: u64) -> Vec<Stack> {
     let mut stacks = vec![Stack { at: 0, counts: vec![PodCounts::default(); revisions] }];
     for sample in samples {
         let mut counts = vec![PodCounts::default(); revisions];
-        // A chart that names fewer revisions than it has counts of shows the others nowhere.
+        // Counts without a revision name are not drawn.
         for (index, of) in sample.counts.iter().enumerate() {
             if let Some(known) = counts.get_mut(index.saturating_sub(folded)) {
                 *known = known.plus(*of);
@@ -153,7 +153,7 @@ fn stacks(samples: &[Sample], revisions: usize, folded: usize, end: u64) -> Vec<
     }
     stacks.retain(|stack| stack.at <= end);
     stacks.sort_by_key(|stack| stack.at);
-    // What is said last of a moment counts.
+    // The last sample of a moment wins.
     stacks.dedup_by(|later, earlier| {
         let is_same = later.at == earlier.at;
         if is_same {
@@ -164,14 +164,14 @@ fn stacks(samples: &[Sample], revisions: usize, folded: usize, end: u64) -> Vec<
     stacks
 }
 
-/// What holds from `from` on, and what changes before `until`.
+/// Returns the stack that applies at `from`, and the changes before `until`.
 fn between(stacks: &[Stack], from: u64, until: u64) -> Vec<Stack> {
     let first = stacks.iter().rev().find(|stack| stack.at <= from).map(|stack| Stack { at: from, ..stack.clone() });
     let later = stacks.iter().filter(|stack| from < stack.at && stack.at < until).cloned();
     first.into_iter().chain(later).collect()
 }
 
-/// Of each column the largest, the one with the fewest available pods, and the last.
+/// Keeps three stacks per column: the largest, the one with the fewest available pods, and the last.
 fn thinned(stacks: Vec<Stack>, column: impl Fn(&Stack) -> u64) -> Vec<Stack> {
     let mut kept = Vec::new();
     for of_column in stacks.chunk_by(|one, next| column(one) == column(next)) {
@@ -228,7 +228,7 @@ mod tests {
         Chart { end: Duration::from_secs(10), revisions: vec!["one".to_owned()], samples, ..Chart::default() }
     }
 
-    /// When, how many are available, and how many terminate.
+    /// The time, the available pods and the terminating pods.
     type Shown = Vec<(u64, u64, u64)>;
 
     fn shown(chart: &Chart, columns: u64) -> Vec<(bool, Shown)> {

@@ -1,8 +1,8 @@
-//! Where a time, or a number, is on an axis, and what is written there.
+//! Positions and labels on the axes.
 
 use std::time::Duration;
 
-/// Steps between times, in milliseconds: what clocks are read in.
+/// Possible steps between labels of the time axis, in milliseconds.
 const TIME_STEPS: [u64; 33] = [
     1,
     2,
@@ -38,27 +38,27 @@ const TIME_STEPS: [u64; 33] = [
     8_640_000_000,
     31_536_000_000,
 ];
-/// Nothing is drawn that is longer: 100 years.
+/// The longest time axis: 100 years.
 pub(crate) const LONGEST_MS: u64 = 3_153_600_000_000;
 
-/// A time in milliseconds, not beyond what is drawn.
+/// Returns a time in milliseconds, at most [`LONGEST_MS`].
 pub(crate) fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(LONGEST_MS).min(LONGEST_MS)
 }
 
-/// How far `value` of `all` is on something so long.
+/// Returns the position of `value` on a line of this length that represents 0 to `all`.
 pub(crate) fn place(value: u64, all: u64, length: u64) -> u64 {
     u64::try_from(u128::from(value.min(all)) * u128::from(length) / u128::from(all.max(1))).unwrap_or(length)
 }
 
-/// Times from nothing to `end` that an axis names: at most `most`, with steps that clocks have.
+/// Returns the labeled times from 0 to `end`: at most `most`, in steps of whole clock units.
 pub(crate) fn time_ticks(end: u64, most: u64) -> Vec<u64> {
     let fits = |step: &&u64| end / **step < most.max(2);
     let step = TIME_STEPS.iter().find(fits).copied().unwrap_or(LONGEST_MS);
     (0..=end / step).map(|tick| tick * step).collect()
 }
 
-/// Numbers from nothing to `top` that an axis names: at most `most` and nothing itself, in steps of 1, 2 or 5 and noughts.
+/// Returns the labeled numbers from 0 to `top`: at most `most` and 0, in steps of 1, 2 or 5 times a power of ten.
 pub(crate) fn count_ticks(top: u64, most: u64) -> Vec<u64> {
     let mut step = 1;
     for factor in [2, 5, 10].into_iter().cycle() {
@@ -71,7 +71,7 @@ pub(crate) fn count_ticks(top: u64, most: u64) -> Vec<u64> {
     (0..=top / step).map(|tick| tick * step).collect()
 }
 
-/// A time as an axis names it: `0s`, `0.5s`, `1m30s`, `2h`, `3d12h`: its two largest units, without a second one that is nought.
+/// Formats a time with its two largest units and omits a second unit of zero: `0s`, `0.5s`, `1m30s`, `2h`, `3d12h`.
 #[must_use]
 pub fn time_text(time: Duration) -> String {
     let millis = millis(time);
@@ -89,7 +89,7 @@ pub fn time_text(time: Duration) -> String {
     }
 }
 
-/// When something happened, as people say it: down to tenths of a second, from a second on.
+/// Formats the time of an event, rounded to tenths of a second from one second on.
 pub(crate) fn moment_text(millis: u64) -> String {
     time_text(Duration::from_millis(if millis < 1000 { millis } else { (millis + 50) / 100 * 100 }))
 }

@@ -1,4 +1,5 @@
-//! Charts as SVG, one below the other over the same axes. No script, nothing from elsewhere; colours follow the reader's theme.
+//! Charts as SVG, one below the other over the same axes. The SVG has no script and no external references. Its colors
+//! follow the reader's theme.
 
 use crate::{
     Chart, MarkKind,
@@ -16,29 +17,30 @@ use std::{
 /// Lengths are in tenths of a pixel.
 const PX: u64 = 10;
 const WIDTH: u64 = 960 * PX;
-/// Room for what numbers, or pods, are called.
+/// Room for the labels of the vertical axis, or the names of pods.
 const LEFT: u64 = 64 * PX;
 const LEFT_OF_LANES: u64 = 196 * PX;
-/// Room for what lines are called.
+/// Room for the names of lines.
 const RIGHT: u64 = 96 * PX;
 const LANE: u64 = 16 * PX;
-/// How high the bands are; less below lanes, which tell more.
+/// The height of the bands. They are lower below lanes, which show more detail.
 const BANDS: u64 = 150 * PX;
 const BANDS_BELOW_LANES: u64 = 96 * PX;
-/// Of a line of text.
+/// The height of a line of text.
 const LINE: u64 = 17 * PX;
-/// The width of one column of text, generously: fonts differ.
+/// A generous width for one column of text, because fonts differ.
 const COLUMN: u64 = 7 * PX;
-/// How wide a column is in which all that happens is one.
+/// The width of a column, within which samples are merged.
 const THINNED: u64 = 2 * PX;
 const TEXT_COLUMNS: usize = 128;
 const NAME_COLUMNS: usize = 26;
-/// What is read aloud.
+/// The length limit of the text for screen readers.
 const LABEL_COLUMNS: usize = 600;
-/// The colour that is no revision's.
+/// The color for items that belong to no revision.
 const NEUTRAL: usize = 9;
 
-/// Colours that the colour-blind can tell apart (Okabe and Ito's, lighter where it is dark), the newest revision's first.
+/// Colors that color-blind readers can distinguish (by Okabe and Ito, lighter in the dark theme). The newest revision
+/// has the first.
 pub const STYLE: &str = "\
 .bc text{font:12px system-ui,'DejaVu Sans',sans-serif;fill:#1f2328}
 .bc .bg{fill:#fff}.bc .t{font-size:15px;font-weight:600}.bc .n{fill:#59636e}.bc .r{text-anchor:end}.bc .c{text-anchor:middle}
@@ -55,15 +57,17 @@ pub const STYLE: &str = "\
 }
 ";
 
-/// The charts as one document.
+/// Returns the charts as one document.
 ///
-/// It may stand in a file of its own or within HTML; there its style is one element, as [`html()`](crate::html()) allows it.
+/// The document may be a file or part of an HTML page, where its style is one element, as [`html()`](crate::html())
+/// permits it.
 #[must_use]
 pub fn svg(charts: &[Chart]) -> String {
     drawn(charts, &format!("<style>{STYLE}</style>\n"))
 }
 
-/// As [`svg()`], without its style: for a page whose style sheet has [`STYLE`], and whose policy allows no other. Ids in it are the same in each.
+/// Returns [`svg()`] without its style, for a page whose style sheet contains [`STYLE`] and whose policy permits no
+/// other. The ids are the same in each fragment.
 #[must_use]
 pub fn fragment(charts: &[Chart]) -> String {
     drawn(charts, "")
@@ -88,7 +92,7 @@ fn plot(left: u64) -> u64 {
     WIDTH - left - RIGHT
 }
 
-/// A length as SVG has it.
+/// A length in SVG notation.
 struct Px(u64);
 
 impl Display for Px {
@@ -100,22 +104,22 @@ impl Display for Px {
     }
 }
 
-/// A text from anybody.
+/// Truncates and escapes an untrusted text.
 fn safe(text: &str, columns: usize) -> String {
     escaped(&one_line(text, columns))
 }
 
 struct Drawing {
     out: String,
-    /// Where the next thing begins.
+    /// The top of the next element.
     y: u64,
     left: u64,
     frame: Frame,
-    /// Patterns that are drawn: colour and state.
+    /// The patterns in use: color and state.
     used: BTreeSet<(usize, PodState)>,
 }
 
-/// Where numbers are.
+/// The area of the vertical axis.
 #[derive(Clone, Copy)]
 struct Ground {
     bottom: u64,
@@ -217,7 +221,7 @@ impl Drawing {
         Ok(())
     }
 
-    /// A shape in the colour of a revision, with the pattern of a state.
+    /// Writes a shape in a revision's color, with the pattern of a state.
     fn filled(&mut self, shape: &str, what: &str, hue: usize, state: PodState) -> fmt::Result {
         let colour = if state == PodState::Failed { "x".to_owned() } else { hue.to_string() };
         if state == PodState::Available {
@@ -253,7 +257,7 @@ impl Drawing {
         Ok(())
     }
 
-    /// Along the upper edge, and back along the lower one.
+    /// Draws a band along its upper edge, and back along the lower one.
     fn band(
         &self,
         part: &Part,
@@ -302,7 +306,7 @@ impl Drawing {
         writeln!(self.out, r#"<path class="h" d="{path}"/><path class="{class}" d="{path}"/>"#)
     }
 
-    /// What lines that have names at their ends are called: not above each other.
+    /// Writes the names at the ends of lines, so that they do not overlap.
     fn line_names(&mut self, prepared: &Prepared, ground: Ground) -> fmt::Result {
         let x = self.left + plot(self.left) + 6 * PX;
         let mut below = 0;
@@ -319,7 +323,7 @@ impl Drawing {
         let places: Vec<u64> = prepared.marks.iter().map(|(at, _)| self.x(*at)).collect();
         let mut from = 0;
         while from < places.len() {
-            // Flags that would overlap are one.
+            // Overlapping flags are merged.
             let together = places[from..].windows(2).take_while(|pair| pair[1] < pair[0] + 18 * PX).count();
             let (x, until) = (places[from], from + together + 1);
             let number = if together == 0 { (from + 1).to_string() } else { format!("{}–{until}", from + 1) };
@@ -357,7 +361,7 @@ impl Drawing {
         Ok(())
     }
 
-    /// What colours, patterns and lines mean; of what is drawn.
+    /// Explains the colors, patterns and lines that the charts use.
     fn legend(&mut self, charts: &[(&Chart, Prepared)]) -> fmt::Result {
         let mut entries: Vec<(Sample, String)> = Vec::new();
         for (_, prepared) in charts {
@@ -369,7 +373,7 @@ impl Drawing {
                 }
             }
         }
-        // What is solid is available.
+        // A solid fill means available.
         let states: BTreeSet<PodState> = self.used.iter().map(|(_, state)| *state).chain([PodState::Available]).collect();
         entries.extend(states.into_iter().map(|state| (Sample::Fill(NEUTRAL, state), state.name().to_owned())));
         let has = |of: &dyn Fn(&Prepared) -> bool| charts.iter().any(|(_, prepared)| of(prepared));
@@ -427,7 +431,7 @@ enum Sample {
     Line(&'static str),
 }
 
-/// The lower and the upper edge of each band.
+/// Returns the lower and the upper edge of each band.
 fn edges(stack: &Stack) -> Vec<(u64, u64)> {
     let mut ground = 0;
     let edge = |(_, _, count): (usize, PodState, u64)| {
@@ -438,7 +442,7 @@ fn edges(stack: &Stack) -> Vec<(u64, u64)> {
     stack.bands().map(edge).collect()
 }
 
-/// What of the levels holds within a part: first that which holds when it begins.
+/// Returns the levels within a part, beginning with the one that applies at its start.
 fn within(levels: &[(u64, u64)], part: &Part) -> Vec<(u64, u64)> {
     let first = levels.iter().rev().find(|(at, _)| *at <= part.from).map(|(_, count)| (part.from, *count));
     first.into_iter().chain(levels.iter().copied().filter(|(at, _)| part.from < *at && *at < part.until)).collect()

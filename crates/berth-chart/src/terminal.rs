@@ -1,4 +1,5 @@
-//! Charts in the cells of a terminal. Legible without colours too: states have letters of their own, and the newest revision's are apart from those of older ones.
+//! Charts in the cells of a terminal. They are legible without color: each state has its own letter, and the newest
+//! revision has other letters than older ones.
 
 use crate::{
     Chart, MarkKind,
@@ -13,19 +14,19 @@ use std::{
     time::Duration,
 };
 
-/// Fewer columns than these are not enough for anything.
+/// The minimum width that a chart needs.
 const COLUMNS_MIN: usize = 40;
-/// More than these tell nothing more.
+/// The maximum width. More columns show no more detail.
 const COLUMNS_MAX: usize = 400;
-/// How many rows the bands take at the most.
+/// The maximum height of the bands, in rows.
 const ROWS_MAX: u64 = 12;
-/// The same below lanes, which tell more.
+/// The maximum height below lanes, which show more detail.
 const ROWS_BELOW_LANES_MAX: u64 = 6;
-/// Room for what rows are called, at the least: `terminating`.
+/// The minimum room for row names: `terminating`.
 const LEFT: usize = 11;
-/// The same for pods, at the most.
+/// The maximum room for pod names.
 const NAME_MAX: usize = 28;
-/// What lines are called.
+/// Names of lines.
 const BOUND: &str = "bound ";
 const WANTED: &str = "wanted ";
 /// Eighths of a cell.
@@ -34,36 +35,36 @@ const EIGHTHS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇'
 /// A line of a terminal.
 pub type Line = Vec<Span>;
 
-/// A piece of a line, in one ink.
+/// A piece of a line with one ink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Harmless: no control characters.
+    /// Safe to print: it has no control characters.
     pub text: String,
     /// How it is drawn.
     pub ink: Ink,
 }
 
-/// How something is drawn where there are colours.
+/// The color and weight of a text, on terminals with color.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ink {
-    /// As any text.
+    /// Ordinary text.
     Plain,
-    /// As what matters.
+    /// Important text.
     Strong,
-    /// As what only helps to read.
+    /// Supporting text.
     Faint,
-    /// As the bound, or as what went wrong.
+    /// The bound, or a failure.
     Alarm,
-    /// In a revision's colour: 0 is the newest.
+    /// The color of a revision. 0 is the newest.
     Pods {
-        /// Which colour; there are six.
+        /// The index of one of six colors.
         hue: usize,
-        /// Paler: it is to come.
+        /// Paler: part of the forecast.
         is_planned: bool,
     },
 }
 
-/// The charts, one below the other over the same axes, in so many columns.
+/// Draws the charts, one below the other over the same axes, in this many columns.
 #[must_use]
 pub fn lines(charts: &[Chart], columns: usize) -> Vec<Line> {
     let frame = Frame::of(charts);
@@ -80,13 +81,13 @@ pub fn lines(charts: &[Chart], columns: usize) -> Vec<Line> {
     drawing.lines
 }
 
-/// The lines as text alone.
+/// Returns the lines as plain text.
 #[must_use]
 pub fn plain(lines: &[Line]) -> String {
     drawn(lines, |_| String::new())
 }
 
-/// The lines with the colours of ECMA-48 (256 of them).
+/// Returns the lines with ECMA-48 colors (from the palette of 256).
 #[must_use]
 pub fn ansi(lines: &[Line]) -> String {
     drawn(lines, |ink| match ink {
@@ -98,7 +99,8 @@ pub fn ansi(lines: &[Line]) -> String {
     })
 }
 
-/// The colour of a revision's pods, of the 256: 0 is the newest's. Told apart by the colour-blind too.
+/// Returns the palette index (of 256) for a revision's pods. 0 is the newest. Color-blind readers can distinguish the
+/// colors too.
 #[must_use]
 pub fn terminal_colour(hue: usize) -> u8 {
     [33, 214, 36, 175, 166, 117][hue % 6]
@@ -119,7 +121,7 @@ fn drawn(lines: &[Line], code: impl Fn(Ink) -> String) -> String {
     out
 }
 
-/// The letter of a state, of the newest revision or of older ones.
+/// Returns the letter of a state, for the newest revision or for older ones.
 fn letter(state: PodState, is_newest: bool) -> char {
     match (state, is_newest) {
         (PodState::Available, true) => '█',
@@ -145,16 +147,16 @@ struct Drawing {
     plot: usize,
 }
 
-/// A stretch of time that is one column.
+/// The period that one column shows.
 struct Column<'a> {
     is_planned: bool,
-    /// When it is over.
+    /// The end of the period.
     until: u64,
-    /// The one with the most pods of those that there are within it.
+    /// The stack with the most pods within the period.
     stack: &'a Stack,
-    /// The fewest available within it.
+    /// The fewest available pods within the period.
     fewest: u64,
-    /// The most that terminate within it.
+    /// The most terminating pods within the period.
     terminating: u64,
 }
 
@@ -188,7 +190,7 @@ impl Drawing {
         self.lines.push(vec![Span { text: one_line(text, self.columns), ink }]);
     }
 
-    /// A row that is called something.
+    /// Draws a row with a name.
     fn row(&mut self, name: &str, ink: Ink, edge: char, cells: impl IntoIterator<Item = (char, Ink)>) {
         let name = one_line(name, self.left);
         let label = format!("{}{name}", " ".repeat(self.left.saturating_sub(width(&name))));
@@ -210,7 +212,7 @@ impl Drawing {
         let mut next = 0;
         for column in 0..self.plot {
             let until = begins(column + 1);
-            // What holds when it begins, and what comes within it.
+            // The stack that applies at the start of the column, and those that begin within it.
             let is_new = all.get(next).is_some_and(|(_, stack)| stack.at <= begins(column));
             let first = if is_new { next } else { next.saturating_sub(1) };
             next += all[next..].iter().take_while(|(_, stack)| stack.at < until || until == self.frame.end).count();
@@ -230,7 +232,7 @@ impl Drawing {
         let cells: Vec<(char, Ink)> = columns
             .iter()
             .map(|column| {
-                // The state that takes the most of the column.
+                // The state that covers most of the column.
                 let within = |(begins, ends, state): &(u64, u64, PodState)| {
                     let both = (*ends).min(column.until).saturating_sub((*begins).max(from));
                     (0 < both).then_some((both, *state))
@@ -248,7 +250,7 @@ impl Drawing {
         let rows = self.frame.top.div_ceil(unit);
         let ticks: BTreeMap<u64, u64> = count_ticks(self.frame.top, 4).into_iter().map(|tick| (tick / unit, tick)).collect();
         let level = |levels: &[(u64, u64)], until: u64| levels.iter().rev().find(|(at, _)| *at < until).map(|(_, count)| *count / unit);
-        // What stands on the uppermost row would have no room.
+        // One row more than the bands have, for a line on top of the highest band.
         for row in (0..=rows).rev() {
             let at_end = |levels: &[(u64, u64)]| levels.last().filter(|(_, count)| *count / unit == row).map(|(_, count)| *count);
             let (name, ink) = match (at_end(&prepared.bound), at_end(&prepared.wanted)) {
@@ -295,7 +297,7 @@ impl Drawing {
         self.lines.push(vec![Span { text, ink: Ink::Faint }]);
     }
 
-    /// A number over time, in eighths of one row.
+    /// Draws a number over time, in eighths of one row.
     fn amounts(&mut self, name: &str, amounts: impl Iterator<Item = u64>) {
         let top = self.frame.top;
         let eighth = |amount: u64| EIGHTHS[usize::try_from((amount.min(top) * 8).div_ceil(top)).unwrap_or(8)];
@@ -325,7 +327,7 @@ impl Drawing {
         }
     }
 
-    /// The letters that are drawn, a line for each revision.
+    /// Writes the letters in use, one line per revision.
     fn legend(&mut self, prepared: &Prepared) {
         let stacks = || prepared.parts.iter().flat_map(|part| &part.stacks);
         let in_view = prepared.revisions.iter().enumerate().filter(|(revision, _)| prepared.is_in_view(*revision));

@@ -1,17 +1,19 @@
-//! Texts that may come from anybody, as they may be shown.
+//! Makes untrusted texts safe to show.
 
 use std::borrow::Cow;
 use unicode_width::UnicodeWidthChar;
 
-/// Whether a character could steer a terminal, turn the direction of what stands beside it, or may not stand in XML.
+/// Whether a character could control a terminal, change the direction of adjacent text, or is invalid in XML.
 fn is_harmful(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
 }
 
-/// The text as a terminal, or a reader, may get it: what came from objects must not move the cursor, change colours or hide what stands beside it.
+/// Returns the text made safe for a terminal or a reader. A text from an object must not move the cursor, change colors
+/// or hide adjacent text.
 ///
-/// Line ends and tabs stay. Other control characters, and those that turn the direction of writing, are shown by their code.
+/// Line ends and tabs remain. Other control characters, and those that change the direction of writing, are shown by
+/// their code.
 #[must_use]
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_shown_by_code = |char: char| is_harmful(char) && !matches!(char, '\n' | '\t');
@@ -25,8 +27,9 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// The text in one line of at most so many columns of a terminal, cut with `…`. Characters that [printable] would show by their code, and those that take no room of their
-/// own, are shown by their code; ends of lines and tabs are blanks. Costs what is shown, however long the text is.
+/// Returns the text in one line of at most this many terminal columns, truncated with `…`. Line ends and tabs become
+/// blanks. Characters that [printable] shows by their code, and characters without a width, are shown by their code.
+/// The cost depends on the columns, not on the length of the text.
 #[must_use]
 pub fn one_line(text: &str, columns: usize) -> String {
     let (mut shown, mut width, mut fits) = (String::new(), 0, 0);
@@ -55,13 +58,13 @@ pub fn one_line(text: &str, columns: usize) -> String {
     shown
 }
 
-/// How many columns of a terminal a text takes that [`one_line`] has made.
+/// Returns the number of terminal columns of a text that [`one_line`] returned.
 #[must_use]
 pub fn width(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
-/// The text as it may stand in XML and HTML, in an element or in quotes.
+/// Escapes the text for XML and HTML, for use in an element or in quotes.
 pub(crate) fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for char in text.chars() {

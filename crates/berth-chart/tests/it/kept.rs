@@ -1,4 +1,4 @@
-//! Pictures are as they were when somebody looked at them. `cargo xtask pictures` draws them anew.
+//! Compares pictures with the reviewed ones in `testdata`. `cargo xtask pictures` redraws them.
 
 use crate::common::{few, many, undone};
 use berth_chart::{Chart, ansi, html, lines, plain, svg};
