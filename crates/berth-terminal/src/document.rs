@@ -1,4 +1,4 @@
-//! What stands between heading and foot: one list, or one workload from its picture to its revisions, however long.
+//! The part of the screen between heading and foot: the list, or one workload from its chart to its revisions.
 
 use crate::{
     shown::{Sheet, What},
@@ -13,7 +13,7 @@ use berth_follow::{
 use berth_workloads::workload::WorkloadId;
 use std::sync::Arc;
 
-/// Narrower than this no picture can be read.
+/// The minimum width of a legible chart.
 const PICTURE_FROM: usize = 40;
 
 const POD: [Column; 7] = [
@@ -45,7 +45,7 @@ const WORKLOAD: [Column; 5] = [
     Column { title: "Why", most: 400, from: 60 },
 ];
 
-/// Lines, and those of them where a part begins.
+/// Lines, and the indexes at which parts begin.
 #[derive(Debug, Default)]
 pub(crate) struct Document {
     pub(crate) lines: Vec<Line>,
@@ -72,7 +72,7 @@ impl Document {
     }
 }
 
-/// What a state has to show, in so many columns.
+/// Lays out a state in this many columns.
 pub(crate) fn document(state: &WatchState, room: usize) -> Document {
     match state.shown().map(|shown| &shown.what) {
         Some(What::Workload(sheet)) => of_sheet(sheet, room),
@@ -86,7 +86,7 @@ fn of_sheet(sheet: &Sheet, room: usize) -> Document {
     let card = &sheet.card;
     if PICTURE_FROM <= room {
         document.parts.push(0);
-        // Its first line is its title, which stands above.
+        // The first line is the title, which the heading already shows.
         document.lines = berth_chart::lines(std::slice::from_ref(&sheet.chart), room).split_off(1);
     }
     let counts: Vec<String> = sheet.counts.iter().map(|(count, words)| counted(*count, words, words)).collect();
@@ -132,7 +132,7 @@ fn of_sheet(sheet: &Sheet, room: usize) -> Document {
     document
 }
 
-/// What it hangs on besides, what happens next, and what a person can do.
+/// Lists further causes, the next step, and what the user can do.
 fn trouble(document: &mut Document, card: &Card, room: usize) {
     if card.rank == Rank::Complete {
         return;

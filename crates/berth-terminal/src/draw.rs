@@ -1,4 +1,4 @@
-//! A state as a screen: a heading that says what happens and why it waits, a piece of the document, the keys.
+//! Draws a state as a screen: a heading with the state and the wait reason, a part of the document, and the keys.
 
 use crate::{
     document::{document, ink},
@@ -18,21 +18,21 @@ use ratatui::{
 };
 use std::ops::Range;
 
-/// So many lines of a difference are shown.
+/// The maximum number of lines of a difference.
 const LINES_MAX: usize = 500;
-/// Narrower than this nothing is asked: nobody could read it, nor which keys answer.
+/// The minimum width for a question. Below it the user could read neither the question nor its keys.
 const ASKED_FROM: usize = 16;
 
-/// Whether there are colours; without them all is as legible.
+/// Whether the screen has colors. It is as legible without them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Colours {
-    /// 256 of them.
+    /// 256 colors.
     On,
-    /// None: bold and faint alone.
+    /// No colors, only bold and faint.
     Off,
 }
 
-/// Draws the state over all of the buffer.
+/// Draws the state and fills the whole buffer.
 pub fn draw(state: &WatchState, colours: Colours, buffer: &mut Buffer) {
     let area = buffer.area;
     buffer.reset();
@@ -60,7 +60,7 @@ fn style(ink: Ink, colours: Colours) -> Style {
     }
 }
 
-/// As many lines as there are rows.
+/// Returns one line per row.
 pub(crate) fn screen(state: &WatchState, area: Rect) -> Vec<Line> {
     let (columns, rows) = (usize::from(area.width), usize::from(area.height));
     let mut lines = heading(state, columns, rows);
@@ -77,7 +77,7 @@ pub(crate) fn screen(state: &WatchState, area: Rect) -> Vec<Line> {
     lines
 }
 
-/// How many rows there are for the document, or for what is asked.
+/// Returns the number of rows for the document or the dialog.
 pub(crate) fn body_rows(state: &WatchState) -> usize {
     let (columns, rows) = state.size();
     if state.dialog().is_some() && columns < ASKED_FROM {
@@ -90,7 +90,7 @@ fn line(text: &str, columns: usize, ink: Ink) -> Line {
     vec![Span { text: one_line(text, columns), ink }]
 }
 
-/// At most half of the screen, the first line first.
+/// Returns the heading. It takes at most half of the screen and keeps its first lines.
 fn heading(state: &WatchState, columns: usize, rows: usize) -> Vec<Line> {
     let mut lines = Vec::new();
     let mut sentence = |text: &str, ink: Ink, most: usize| {
@@ -157,7 +157,7 @@ fn heading(state: &WatchState, columns: usize, rows: usize) -> Vec<Line> {
     if let Some(first) = shown.and_then(|shown| shown.unreadable.first()) {
         sentence(&format!("You may not read all of the cluster, so this is incomplete: {first}"), Ink::Strong, 2);
     }
-    // What is asked needs the room more.
+    // A dialog needs the room more.
     let is_asked = state.dialog().is_some();
     lines.truncate(if is_asked && rows < 16 { 1 } else { (rows / 2).max(1) });
     if 10 <= rows {
@@ -166,7 +166,7 @@ fn heading(state: &WatchState, columns: usize, rows: usize) -> Vec<Line> {
     lines
 }
 
-/// What was done, what is searched for, or the keys.
+/// Returns the last action, the search text, or the keys.
 fn foot(state: &WatchState, columns: usize) -> Line {
     let (search, is_searching) = state.search();
     if let Some(dialog) = state.dialog() {
@@ -201,16 +201,16 @@ fn dialog_keys(state: &WatchState, dialog: &Dialog) -> String {
         Dialog::Waiting(_) => "Esc back".to_owned(),
         Dialog::Replicas { .. } => "Enter: preview  Esc: cancel".to_owned(),
         Dialog::Image { .. } => "↑↓ container  Enter: preview  Ctrl-U clear  Esc: cancel".to_owned(),
-        // Nobody answers what they have not seen.
+        // The user cannot confirm a question before its last line was on the screen.
         Dialog::Question(..) if 0 < left => format!("↓ {left} more  n: cancel"),
         Dialog::Question(ask, _) => format!("y: {}  n: cancel", ask.verb.label()),
     }
 }
 
-/// What stands in place of the document until it is answered.
+/// A dialog that replaces the document until the user answers it.
 pub(crate) struct Asked {
     pub(crate) lines: Vec<Line>,
-    /// Those of them in which something is typed.
+    /// The lines with the input field.
     pub(crate) typed: Option<Range<usize>>,
 }
 

@@ -1,8 +1,10 @@
-//! `berth rollout watch` as it is seen in a terminal: all workloads, how they stand and why they wait; one workload as a picture over time, with its pods and events.
+//! The screens of `berth rollout watch`: all workloads with their state and wait reason, or one workload with its
+//! chart, pods and events.
 //!
-//! Pure: [`step`](step()) moves a [`WatchState`] on by an [`Event`] and says what is to be done ([`Effect`]); [`draw`](draw()) makes a screen of it, of any size. What is seen of a cluster comes in as
-//! [`Shown`], which [`Shown::read`] makes of the [`ClusterCache`](berth_follow::cluster_cache::ClusterCache) that the page is made of too. Terminals, signals and the cluster itself are the
-//! caller's. Texts may come from anybody: none can steer a terminal.
+//! This crate is pure. [`step`](step()) applies an [`Event`] to a [`WatchState`] and returns the [`Effect`] that the
+//! caller must execute. [`draw`](draw()) draws the state at any size. The data of the cluster comes in as [`Shown`],
+//! which [`Shown::read`] builds from the same [`ClusterCache`](berth_follow::cluster_cache::ClusterCache) as the
+//! dashboard. The caller owns the terminal, the signals and the cluster. Untrusted texts cannot control the terminal.
 
 mod document;
 mod draw;

@@ -1,4 +1,4 @@
-//! What is seen of a cluster at one moment: no more of it than a screen can have.
+//! The data of a cluster at one moment, limited to what a screen can show.
 
 use berth_chart::Chart;
 use berth_follow::{
@@ -14,37 +14,37 @@ use berth_workloads::workload::WorkloadId;
 use jiff::Timestamp;
 use std::sync::Arc;
 
-/// So many pods of a workload are shown, those first that have something to tell.
+/// The maximum number of pods of a workload. Pods with a problem come first.
 const PODS_MAX: usize = 500;
 const EVENTS_MAX: usize = 20;
 const REVISIONS_MAX: usize = 10;
 
-/// Where somebody looks.
+/// What the user views.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// At all workloads.
+    /// All workloads.
     List,
-    /// At one.
+    /// One workload.
     Workload(WorkloadId),
 }
 
-/// What is to be read.
+/// What the caller must read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wants {
-    /// Of what.
+    /// For this view.
     pub place: Location,
-    /// Only workloads that have this in them.
+    /// Only workloads that match this text.
     pub search: String,
 }
 
-/// What is seen.
+/// What the screen can show.
 #[derive(Clone, Debug)]
 pub struct Shown {
-    /// Whether all that may be read was read once.
+    /// Whether the cache has synced all readable kinds.
     pub is_filled: bool,
-    /// What may not be read, and why.
+    /// The kinds that the user may not read, with the reason.
     pub unreadable: Vec<String>,
-    /// Why nothing new is heard of the cluster.
+    /// Why the connection to the cluster is lost.
     pub lost: Option<String>,
     pub(crate) what: What,
 }
@@ -53,7 +53,7 @@ pub struct Shown {
 pub(crate) enum What {
     List(Vec<(WorkloadId, Arc<Card>)>),
     Workload(Box<Sheet>),
-    /// There is no such workload.
+    /// The workload does not exist.
     Missing,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Sheet {
     pub(crate) chart: Chart,
     /// Strategy, policy, age.
     pub(crate) manner: String,
-    /// What it asks for in vain.
+    /// The requirement that the cluster cannot meet.
     pub(crate) in_vain: Option<String>,
     pub(crate) pods: Vec<PodLine>,
     pub(crate) pods_count: usize,
@@ -102,7 +102,7 @@ pub(crate) struct RevisionLine {
 }
 
 impl Shown {
-    /// Reads what is wanted, as it is now. `lost`: why nothing new is heard.
+    /// Reads the requested data from the cache. `lost` is the reason for a lost connection.
     #[must_use]
     pub fn read(cluster_cache: &ClusterCache, wants: &Wants, lost: Option<String>, now: Timestamp) -> Self {
         let what = match &wants.place {
@@ -122,7 +122,7 @@ fn sheet(cluster_cache: &ClusterCache, id: &WorkloadId, now: Timestamp) -> Optio
     let (card, chart) = {
         let board = cluster_cache.board();
         let card = board.card(id)?;
-        // Title and sentence stand above.
+        // The heading already shows the title and the sentence.
         let chart = board.past(id)?.chart(String::new(), String::new(), now, card.stage == RolloutStage::Waiting);
         (card, chart)
     };

@@ -1,4 +1,4 @@
-//! What somebody looks at and is asked, and how it changes.
+//! The view, the dialog, and how events change them.
 
 use crate::shown::{Location, Shown, Wants, What};
 use berth_follow::{
@@ -8,93 +8,93 @@ use berth_follow::{
 use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use std::{ops::Range, sync::Arc};
 
-/// No longer text can be typed in.
+/// The maximum length of typed text.
 const TYPED_MAX: usize = 500;
 
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Key {
-    /// What it types.
+    /// A character.
     Char(char),
-    /// The same with Ctrl.
+    /// A character with Ctrl.
     Ctrl(char),
     /// Enter.
     Enter,
     /// Esc.
     Esc,
-    /// To the next part.
+    /// Moves to the next part.
     Tab,
-    /// To the part before.
+    /// Moves to the previous part.
     BackTab,
-    /// Takes back a character.
+    /// Deletes a character.
     Backspace,
-    /// One line up.
+    /// Moves up one line.
     Up,
-    /// One line down.
+    /// Moves down one line.
     Down,
-    /// One screen up.
+    /// Moves up one screen.
     PageUp,
-    /// One screen down.
+    /// Moves down one screen.
     PageDown,
-    /// To the beginning.
+    /// Moves to the beginning.
     Home,
-    /// To the end.
+    /// Moves to the end.
     End,
 }
 
-/// Something that changes what is seen.
+/// An event that changes the screen.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// Somebody has pressed a key.
+    /// The user pressed a key.
     Key(Key),
-    /// The terminal has so many columns and rows.
+    /// The terminal has a new size, in columns and rows.
     Resized(u16, u16),
-    /// The cluster was looked at.
+    /// The caller read the cluster.
     Shown(Shown),
-    /// What was to be asked first: of what, and what comes of it.
+    /// The caller prepared an action, with the question for the user.
     Prepared(Ask, Result<Prepared, Refusal>),
-    /// Whether it was done.
+    /// The caller executed an action.
     Done(Ask, Result<(), Refusal>),
 }
 
-/// What is to be done, to what, and what was said of it.
+/// An action: its workload, its verb and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// To what.
+    /// The workload.
     pub id: WorkloadId,
-    /// What.
+    /// The verb.
     pub verb: Verb,
-    /// How.
+    /// The parameters.
     pub said: ActionFields,
 }
 
-/// What the caller has to do.
+/// An effect that the caller must execute.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Nothing is to be seen any more.
+    /// Ends the watch.
     End(Ending),
-    /// Gives the terminal back to the shell until it is asked for again.
+    /// Suspends until the shell resumes the process.
     Suspend,
-    /// Finds out what would happen.
+    /// Prepares the action: finds out its consequences.
     Prepare(Ask),
-    /// Does it: somebody has said yes.
+    /// Executes the action, which the user confirmed.
     CarryOut(Ask),
 }
 
-/// How somebody has left.
+/// How the user ended the watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// As one does.
+    /// By a key of the program.
     Left,
     /// By Ctrl-C.
     Interrupted,
 }
 
-/// What stands before the rest until it is answered.
+/// A dialog, which replaces the document until the user answers it.
 #[derive(Clone, Debug)]
 pub(crate) enum Dialog {
     Help,
-    /// The cluster is asked.
+    /// The caller prepares the action.
     Waiting(Ask),
     Replicas {
         ask: Ask,
@@ -104,7 +104,7 @@ pub(crate) enum Dialog {
     Image {
         ask: Ask,
         containers: Vec<(String, String)>,
-        /// Which of them.
+        /// The selected container.
         chosen: usize,
         typed: String,
     },
@@ -112,50 +112,51 @@ pub(crate) enum Dialog {
     Refused(Refusal),
 }
 
-/// How much there is, and how much of it there is room for.
+/// The size of the content, and the room for it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Extent {
     pub(crate) rows: usize,
     pub(crate) lines: usize,
-    /// Lines at which parts begin.
+    /// The lines at which parts begin.
     pub(crate) parts: Vec<usize>,
-    /// What of a dialog is typed in: it stays in view.
+    /// The lines with the input field, which stay visible.
     pub(crate) typed: Option<Range<usize>>,
 }
 
-/// How far somebody has read what stands before the rest.
+/// How far the user has read a dialog.
 #[derive(Clone, Copy, Debug, Default)]
 struct Reading {
-    /// How many lines of it are above the screen.
+    /// The number of lines above the screen.
     scroll: usize,
-    /// So many lines, from the first on, were on the screen at this size.
+    /// The number of lines, from the first one on, that were on the screen at this size.
     seen: usize,
 }
 
-/// All that a screen is made of. [`step`](crate::step()) moves it on.
+/// Everything that a screen shows. [`step`](crate::step()) changes it.
 #[derive(Clone, Debug)]
 pub struct WatchState {
-    /// Which cluster it is, and what of it is followed.
+    /// The cluster, and the watched part of it.
     title: String,
     place: Location,
-    /// Where it began: Esc leaves there.
+    /// The first view. Esc ends the watch there.
     first: Location,
     size: (u16, u16),
     shown: Option<Shown>,
     search: String,
     is_searching: bool,
     chosen: Option<WorkloadId>,
-    /// How many lines of the document are above the screen.
+    /// The number of lines of the document above the screen.
     scroll: usize,
     extent: Extent,
     dialog: Option<Dialog>,
     reading: Reading,
-    /// What became of what was asked for.
+    /// The result of the last action.
     told: Option<String>,
 }
 
 impl WatchState {
-    /// Nothing is known as yet. `title`: which cluster, and what of it; `search`: what the list begins with.
+    /// Returns a state without data. `title` names the cluster and the watched part. `search` is the initial search
+    /// text.
     #[must_use]
     pub fn new(title: String, place: Location, search: String) -> Self {
         Self {
@@ -175,17 +176,17 @@ impl WatchState {
         }
     }
 
-    /// What is to be read for it.
+    /// Returns what the caller must read.
     #[must_use]
     pub fn wants(&self) -> Wants {
         Wants { place: self.place.clone(), search: self.search.clone() }
     }
 
-    /// Takes in what has happened. What is on the screen is to be fitted into it afterwards.
+    /// Applies an event. The caller then calls [`Self::fit`].
     pub(crate) fn take(&mut self, event: Event) -> Option<Effect> {
         match event {
             Event::Key(key) => return self.key(key),
-            // Lines are broken elsewhere now.
+            // A new size changes the line breaks.
             Event::Resized(columns, rows) if self.size != (columns, rows) => {
                 (self.size, self.reading) = ((columns, rows), Reading::default());
             }
@@ -197,13 +198,13 @@ impl WatchState {
         None
     }
 
-    /// The screen is filled as long as there is something to fill it with, and has the chosen workload on it.
+    /// Limits the scroll positions, so that content fills the screen and the selected workload is visible.
     pub(crate) fn fit(&mut self, extent: Extent) {
         self.extent = extent;
         if self.dialog.is_some() {
             return self.fit_dialog();
         }
-        // What comes may be as long as what was.
+        // The content that is still loading may be as long as the previous one.
         if self.shown.is_none() {
             return;
         }
@@ -221,13 +222,13 @@ impl WatchState {
             *scroll = (*scroll).clamp(typed.end.saturating_sub(*rows).min(typed.start), typed.start);
         }
         *scroll = (*scroll).min(lines.saturating_sub(*rows));
-        // Who jumps to the end has not seen what stands between.
+        // A jump to the end skips lines, which count as unread.
         if *scroll <= *seen {
             *seen = (*seen).max(*scroll + *rows).min(*lines);
         }
     }
 
-    /// Something else is asked, or said, from its beginning.
+    /// Opens a dialog at its beginning.
     fn open(&mut self, dialog: Dialog) {
         (self.dialog, self.reading) = (Some(dialog), Reading::default());
     }
@@ -237,14 +238,14 @@ impl WatchState {
             (&shown.what, &self.place),
             (What::List(_), Location::List) | (What::Workload(_) | What::Missing, Location::Workload(_))
         );
-        // It was read before somebody went elsewhere.
+        // The caller read it for the previous view.
         if !is_of_this {
             return;
         }
         if let What::List(all) = &shown.what {
             let is_there = |id: &WorkloadId| all.iter().any(|(of, _)| of == id);
             if !self.chosen.as_ref().is_some_and(is_there) {
-                // The one that has come to its place.
+                // The workload that took its position.
                 let place = self.chosen_place().unwrap_or(0).min(all.len().saturating_sub(1));
                 self.chosen = all.get(place).map(|(id, _)| id.clone());
             }
@@ -253,7 +254,7 @@ impl WatchState {
     }
 
     fn prepared(&mut self, ask: Ask, prepared: Result<Prepared, Refusal>) {
-        // Nobody waits for it any more.
+        // The user closed the dialog in the meantime.
         if !matches!(&self.dialog, Some(Dialog::Waiting(of)) if *of == ask) {
             return;
         }
@@ -326,7 +327,7 @@ impl WatchState {
         None
     }
 
-    /// What a key does to the workload that is looked at, or chosen: it is asked first.
+    /// Prepares the action of this key for the viewed or selected workload.
     fn verb(&mut self, char: char) -> Option<Effect> {
         let (id, card) = self.subject()?;
         let verb = match char {
@@ -341,7 +342,7 @@ impl WatchState {
         Effect::Prepare(ask)
     }
 
-    /// Moves within what is longer than the screen; whether the key does that.
+    /// Scrolls a dialog that is longer than the screen. Returns whether the key does that.
     fn reads_on(&mut self, dialog: &Dialog, key: Key) -> bool {
         let is_read = matches!(dialog, Dialog::Help | Dialog::Question(..) | Dialog::Refused(_));
         let Reading { scroll, .. } = &mut self.reading;
@@ -364,7 +365,7 @@ impl WatchState {
             return None;
         }
         match (dialog, key) {
-            // Whatever it is, it is left so; what is being done goes on.
+            // Closes the dialog. An action in progress continues.
             (_, Key::Esc) | (Dialog::Help | Dialog::Refused(..), _) | (Dialog::Question(..), Key::Char('n' | 'q')) => None,
             (Dialog::Question(ask, question), Key::Char('y')) if self.left_to_read() == 0 => {
                 let said = [("uid".to_owned(), question.uid), ("generation".to_owned(), question.generation.to_string())];
@@ -430,7 +431,7 @@ impl WatchState {
         self.narrow();
     }
 
-    /// What is known already is narrowed down at once; the next look tells the rest.
+    /// Filters the current data at once. The next read of the cluster adds the rest.
     fn narrow(&mut self) {
         let Some(Shown { what: What::List(all), .. }) = &mut self.shown else { return };
         all.retain(|(id, card)| card.matches(id, &self.search));
@@ -474,7 +475,7 @@ impl WatchState {
         self.all().iter().position(|(id, _)| Some(id) == self.chosen.as_ref())
     }
 
-    /// The workload that keys are about.
+    /// Returns the workload to which the keys apply.
     pub(crate) fn subject(&self) -> Option<(WorkloadId, Arc<Card>)> {
         match (&self.shown.as_ref()?.what, &self.place) {
             (What::Workload(sheet), Location::Workload(id)) => Some((id.clone(), Arc::clone(&sheet.card))),
@@ -515,17 +516,17 @@ impl WatchState {
         self.dialog.as_ref()
     }
 
-    /// How many lines of the dialog are above the screen.
+    /// Returns the number of lines of the dialog above the screen.
     pub(crate) fn dialog_scroll(&self) -> usize {
         self.reading.scroll
     }
 
-    /// How many lines of the dialog were not on the screen yet: what somebody cannot have read they cannot answer.
+    /// Returns the number of unread lines of the dialog. The user cannot confirm a question before this is 0.
     pub(crate) fn left_to_read(&self) -> usize {
         self.extent.lines.saturating_sub(self.reading.seen)
     }
 
-    /// Whether nothing can be read: there is no room for a line.
+    /// Whether the screen has no room for a line.
     pub(crate) fn is_too_small(&self) -> bool {
         self.extent.rows == 0
     }
@@ -534,13 +535,13 @@ impl WatchState {
         self.told.as_deref()
     }
 
-    /// What is searched for, and whether it is being typed.
+    /// Returns the search text, and whether the user is typing it.
     pub(crate) fn search(&self) -> (&str, bool) {
         (&self.search, self.is_searching)
     }
 }
 
-/// Which key does what; that of pausing resumes what is paused.
+/// The keys of the verbs. On a paused workload, the key for pausing resumes it.
 pub(crate) const VERBS: [(char, Verb); 7] = [
     ('u', Verb::Undo),
     ('p', Verb::Pause),
@@ -551,7 +552,7 @@ pub(crate) const VERBS: [(char, Verb); 7] = [
     ('n', Verb::Promote),
 ];
 
-/// The keys of what makes sense for a workload as it is.
+/// Returns the keys of the verbs that apply to the workload in its current state.
 pub(crate) fn keys(kind: WorkloadKind, card: &Card) -> Vec<(char, Verb)> {
     let fits = Verb::of(kind, card);
     VERBS.into_iter().filter(|(_, verb)| fits.contains(verb)).collect()

@@ -1,4 +1,4 @@
-//! One step on: what has happened is taken in, and what is seen is fitted into the screen.
+//! One step: applies an event, then fits the content into the screen.
 
 use crate::{
     document::document,
@@ -6,7 +6,7 @@ use crate::{
     state::{Effect, Event, Extent, WatchState},
 };
 
-/// Takes in what has happened; says what is to be done.
+/// Applies the event. Returns the effect that the caller must execute.
 pub fn step(state: &mut WatchState, event: Event) -> Option<Effect> {
     let effect = state.take(event);
     let (columns, rows) = (state.size().0, body_rows(state));

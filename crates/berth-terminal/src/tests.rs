@@ -1,4 +1,5 @@
-//! Screens as they were when somebody looked at them (`cargo xtask pictures` draws them anew), and that nothing is done that nobody has said yes to.
+//! Compares screens with the reviewed ones (`cargo xtask pictures` redraws them), and checks that no action runs
+//! without a confirmation.
 
 use crate::{
     Ask, Colours, Effect, Ending, Event, Key, Location, Shown, WatchState, draw,
@@ -215,7 +216,7 @@ fn question() -> Question {
     }
 }
 
-/// Somebody is asked whether to undo.
+/// Returns a state that asks the user whether to roll back.
 fn asked() -> WatchState {
     let mut state = workload(Rank::Stuck);
     assert_eq!(press(&mut state, &[Key::Char('u')]), [Effect::Prepare(ask(Verb::Undo))]);
@@ -223,7 +224,7 @@ fn asked() -> WatchState {
     state
 }
 
-/// All that can be pressed.
+/// Returns all keys.
 fn all_keys() -> Vec<Key> {
     let others = [
         Key::Enter,
@@ -362,7 +363,8 @@ fn scrolling_ends_where_the_document_does_and_tab_goes_from_part_to_part() {
     assert_eq!(state.scroll(), 0);
 }
 
-/// What is not wholly seen is not agreed to: at whatever size, `y` does nothing until the last line was on the screen, after all before it.
+/// The user cannot confirm a partly visible question. At any size, `y` has no effect until every line was on the
+/// screen.
 #[test]
 fn a_question_is_answered_by_who_has_seen_all_of_it() {
     let does = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::CarryOut(_)));
@@ -386,10 +388,10 @@ fn a_question_is_answered_by_who_has_seen_all_of_it() {
         let (seen, words) = (seen.join(" "), ["of revision", "maxUnavailable 1.", "web:1"]);
         assert!(words.iter().all(|word| seen.contains(word)), "{seen}");
         assert!(does(&press(&mut state.clone(), &[Key::Up, Key::Char('y')])), "it was seen");
-        // Another size: lines are elsewhere.
+        // A new size changes the line breaks.
         step(&mut state, Event::Resized(columns, 4));
         assert!(!does(&press(&mut state, &[Key::Char('y')])));
-        // What lies between was not seen.
+        // The lines in between were not visible.
         assert!(!does(&press(&mut state, &[Key::End, Key::Char('y')])));
     }
     for (columns, rows) in [(20, 2), (20, 1), (15, 24), (0, 0)] {
@@ -421,7 +423,7 @@ fn what_is_typed_stays_in_view() {
     assert!(screen(&state, 20, 4).contains("7▏"), "{}", screen(&state, 20, 4));
 }
 
-/// Whatever is pressed at whatever size: no panic, and no more than there is room for.
+/// No key at any size panics or draws beyond the screen.
 #[test]
 fn no_order_of_keys_and_sizes_does_harm() {
     let keys = all_keys();
