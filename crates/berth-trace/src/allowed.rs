@@ -1,5 +1,6 @@
-//! What is kept of an object of each kind: what planners, the scheduler and the API rules read. All else is left out: environments, commands, arguments,
-//! images, volumes, probes, messages, annotations, managed fields, and whole kinds (Secrets, ConfigMaps, events).
+//! The recorded fields of each kind: those that planners, the scheduler and the API rules read. Everything else is
+//! omitted: environments, commands, arguments, images, volumes, probes, messages, annotations, managed fields, and
+//! whole kinds (Secrets, ConfigMaps, events).
 
 use crate::shape::{Member, Shape};
 use Shape::{Amounts, Flag, Key, Labels, List, Mark, Members, Name, Number, OneOf, Pairs, Share, Template, Time, Version, Word};
@@ -18,18 +19,18 @@ pub struct TracedKind {
     pub plural: &'static str,
     /// Whether its objects are in namespaces.
     pub is_namespaced: bool,
-    /// Whether a recording without it is of no use.
+    /// Whether a recording is useless without this kind.
     pub is_needed: bool,
-    /// Where its pods' templates stand.
+    /// The JSON pointer of the pod template.
     pub(crate) template: Option<&'static str>,
-    /// Where selectors, and what else names label keys, stand.
+    /// The JSON pointers of selectors and of other fields that name label keys.
     pub(crate) selects: &'static [&'static str],
     pub(crate) shape: Shape,
 }
 
-/// More replicas than these no workload of a recording wants.
+/// The maximum number of replicas of a workload.
 const REPLICAS_MAX: i64 = 200_000;
-/// A year and a bit, in seconds.
+/// A little more than a year, in seconds.
 const SECONDS_MAX: i64 = 400 * 86_400;
 const I32_MAX: i64 = 2_147_483_647;
 
@@ -48,7 +49,7 @@ const GENERATION: Shape = Number(0, i64::MAX);
 const OWNERS: Shape =
     List(&Members(&[must("apiVersion", Version), must("kind", Word), must("name", Name), must("uid", Name), may("controller", Flag)]), 8);
 
-/// `metadata`, with these annotations.
+/// `metadata` with these annotations.
 macro_rules! metadata {
     ($($annotation:expr),*) => {
         Members(&[
@@ -96,7 +97,7 @@ const CONDITIONS: Shape = List(
 
 const RESOURCES: Shape = Members(&[may("requests", Amounts), may("limits", Amounts)]);
 
-/// Containers have numbers for names. Where they are a template's, their image says which template it is.
+/// Container names are replaced by numbers. In a template, the image is replaced by the identity of the template.
 const CONTAINERS: Shape = List(
     &Members(&[
         must("name", Word),
@@ -112,7 +113,7 @@ const CONTAINERS: Shape = List(
 );
 
 const NODE_TERMS: Shape = List(&Members(&[may("matchExpressions", EXPRESSIONS), may("matchFields", FIELDS)]), 64);
-/// Their key is a field's, not a label's.
+/// A node selector over fields: its keys are not label keys.
 const FIELDS: Shape =
     List(&Members(&[must("key", OneOf(&["metadata.name"])), must("operator", Word), may("values", List(&Name, 256))]), 16);
 
@@ -173,7 +174,7 @@ const POD_SPEC: Shape = Members(&[
 ]);
 
 const TEMPLATE: Shape = Members(&[may("metadata", Members(&[may("labels", Labels)])), must("spec", POD_SPEC)]);
-/// As a ControllerRevision has it.
+/// The template in a ControllerRevision.
 const PATCHED_TEMPLATE: Shape =
     Members(&[may("$patch", OneOf(&["replace"])), may("metadata", Members(&[may("labels", Labels)])), must("spec", POD_SPEC)]);
 
@@ -210,7 +211,7 @@ const fn traced(api_version: &'static str, kind: &'static str, plural: &'static 
     TracedKind { api_version, kind, plural, is_namespaced: true, is_needed: false, template: None, selects: &[], shape }
 }
 
-/// What of a workload's template names label keys.
+/// The fields of a workload that name label keys.
 const SELECTS: &[&str] = &[
     "/spec/selector",
     "/spec/template/spec/nodeSelector",
@@ -218,7 +219,7 @@ const SELECTS: &[&str] = &[
     "/spec/template/spec/topologySpreadConstraints",
 ];
 
-/// All kinds that are recorded: those that tell which labels count before those that have them.
+/// All recorded kinds. Kinds whose fields select labels come before the kinds that have the labels.
 pub const KINDS: &[TracedKind] = &[
     TracedKind {
         is_needed: true,
@@ -417,7 +418,7 @@ pub const KINDS: &[TracedKind] = &[
     },
 ];
 
-/// The kind of an object.
+/// Returns the kind of this name.
 pub(crate) fn kind(name: &str) -> Option<&'static TracedKind> {
     KINDS.iter().find(|kind| kind.kind == name)
 }
@@ -426,7 +427,7 @@ pub(crate) fn kind(name: &str) -> Option<&'static TracedKind> {
 mod tests {
     use super::*;
 
-    /// All members that are kept, by their paths.
+    /// Collects the paths of all recorded members.
     fn paths(shape: &Shape, at: &str, found: &mut Vec<String>) {
         match shape {
             Members(members) => members.iter().for_each(|member| paths(&member.shape, &format!("{at}.{}", member.name), found)),

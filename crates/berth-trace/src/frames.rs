@@ -1,12 +1,12 @@
-//! Lines in frames. Each frame stands by itself: a file that breaks off is whole up to its last frame.
+//! Writes lines in frames. Each frame is independent, so an interrupted file is readable up to its last complete frame.
 
 use std::io::{self, Write};
 
-/// A frame is closed when it holds so many bytes, if not before.
+/// The size at which a frame is closed, in bytes.
 const FRAME_BYTES: usize = 1 << 20;
-/// zstd's own default.
+/// The default of zstd.
 const LEVEL: i32 = 3;
-/// What the last frame, which says how it ended, may take.
+/// The space reserved for the last frame, which contains the end of the recording.
 const LAST_BYTES: u64 = 1024;
 
 /// Writes lines into frames.
@@ -19,24 +19,24 @@ pub struct Frames<W> {
 }
 
 impl<W: Write> Frames<W> {
-    /// A file that will have at most so many bytes; 0: as many as there are.
+    /// Creates a writer for a file of at most this many bytes. 0 means no limit.
     pub fn new(out: W, most: u64) -> Self {
         Self { out, open: Vec::new(), written: 0, most, is_full: false }
     }
 
-    /// Whether nothing more fits. What was written last, and did not fit, is not in the file.
+    /// Whether the file is full. The last line did not fit and is not in the file.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// How many bytes the file has.
+    /// Returns the size of the file in bytes.
     #[must_use]
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// What it writes into.
+    /// Returns the underlying writer.
     #[must_use]
     pub fn get_ref(&self) -> &W {
         &self.out
@@ -45,25 +45,25 @@ impl<W: Write> Frames<W> {
     /// Adds a line.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The write fails.
     pub fn line(&mut self, line: &str) -> io::Result<()> {
         self.open.extend_from_slice(line.as_bytes());
         self.open.push(b'\n');
         if self.open.len() < FRAME_BYTES { Ok(()) } else { self.flush() }
     }
 
-    /// Closes the frame: all lines before are in the file then.
+    /// Closes the frame, so that the file contains all lines so far.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The write fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.close(LAST_BYTES)
     }
 
-    /// The last line; gives what it was written into.
+    /// Writes the last line and returns the underlying writer.
     ///
     /// # Errors
-    /// It cannot be written.
+    /// The write fails.
     pub fn finish(mut self, last: &str) -> io::Result<W> {
         self.flush()?;
         self.line(last)?;

@@ -1,11 +1,12 @@
 //! Recordings of a cluster's workloads: lines of JSON in Zstandard frames.
 //!
-//! A recording keeps what planners, the scheduler and the API rules read of an object, and nothing else: one table (`allowed.rs`) says what that is, for
-//! whoever writes and for whoever reads. Names may be hashed ([`Naming`]). [`Recorder`] makes lines of what a cluster shows, [`Frames`] puts them into a
-//! file, [`Reader`] reads a file that anybody may have made: everything in it has a bound, and a fault has its line and its field.
+//! A recording contains the fields that planners, the scheduler and the API rules read, and no others. One table
+//! (`allowed.rs`) lists them, for the writer and for the reader. Names may be hashed ([`Naming`]). [`Recorder`]
+//! converts changes of a cluster to lines, and [`Frames`] writes them into a file. [`Reader`] reads untrusted files:
+//! every size has a limit, and an error names its line and its field.
 //!
-//! Decides nothing and knows no clock: times come in with what they are of. Start with [`Recorder`] and [`Reader`]; docs/how-to/record-and-replay.md
-//! describes the lines.
+//! This crate decides nothing and has no clock: the caller passes in times. Start with [`Recorder`] and [`Reader`]. The
+//! page docs/how-to/record-and-replay.md describes the lines.
 
 mod allowed;
 mod frames;

@@ -1,36 +1,36 @@
-//! Lines: what each says, and how it is written.
+//! The lines of a recording, and how they are encoded.
 
 use crate::allowed::KINDS;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Which form the lines have.
+/// The version of the format.
 pub(crate) const VERSION: u64 = 1;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Header {
-    /// When the recording began: all times are counted from here.
+    /// The start of the recording. All times are relative to it.
     pub at: Timestamp,
-    /// Whose controllers the cluster seemed to have: `berth`, `kubernetes`.
+    /// The detected controllers of the cluster: `berth`, `kubernetes`.
     pub controllers: String,
-    /// By what that was found.
+    /// The evidence for this.
     pub because: String,
     /// Whether names are hashed.
     pub is_hashed: bool,
-    /// The only namespace that was watched; `None`: all.
+    /// The only namespace in the recording. `None`: all namespaces.
     pub namespace: Option<String>,
-    /// Plurals of kinds that could not be read.
+    /// The plurals of kinds that the recorder could not read.
     pub missing: Vec<String>,
 }
 
-/// A line, and when it was.
+/// A line with its time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Moment {
-    /// Since the recording began.
+    /// The time since the start of the recording.
     pub at: Duration,
-    /// Which line it is of, counted from 1.
+    /// The line number, from 1.
     pub line: u64,
     /// What happened.
     pub item: Item,
@@ -39,20 +39,20 @@ pub struct Moment {
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Item {
-    /// An object is there, or is another now. What is not on the list of what may be kept is not in it.
+    /// An object was created or changed. Contains the allowed fields only.
     Put(Value),
-    /// An object is gone.
+    /// An object was deleted.
     Gone(ObjectId),
-    /// Changes of a kind were missed, or seen late, for so long.
+    /// The recorder missed changes of a kind, or saw them late, during this period.
     Gap {
         /// `pods`.
         plural: &'static str,
-        /// Until this line.
+        /// The length of the period up to this line.
         lasted: Duration,
     },
-    /// All objects of the start are recorded.
+    /// The recording contains all objects of the initial lists.
     Listed,
-    /// The recording was ended in order.
+    /// The recording ended in order.
     Ended(Ended),
 }
 
@@ -68,7 +68,7 @@ pub struct ObjectId {
 }
 
 impl ObjectId {
-    /// Returns the identity of an object; `None`: its kind is not recorded.
+    /// Returns the identity of an object, or `None` if its kind is not recorded.
     #[must_use]
     pub fn of(object: &Value) -> Option<Self> {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -80,16 +80,16 @@ impl ObjectId {
 /// Why a recording ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// Somebody said so.
+    /// The user stopped it.
     Stopped,
-    /// The time was over.
+    /// The requested time elapsed.
     Time,
-    /// The file was as large as it might be.
+    /// The file reached its maximum size.
     Size,
 }
 
 impl Ended {
-    /// Each by the word that stands in the file.
+    /// Each reason with its word in the file.
     pub(crate) const ALL: [(&'static str, Self); 3] = [("stopped", Self::Stopped), ("time", Self::Time), ("size", Self::Size)];
 
     pub(crate) fn word(self) -> &'static str {
@@ -98,7 +98,7 @@ impl Ended {
 }
 
 impl Header {
-    /// The line.
+    /// Encodes the line.
     #[must_use]
     pub fn line(&self) -> String {
         let Self { at, controllers, because, is_hashed, namespace, missing } = self;
@@ -108,7 +108,7 @@ impl Header {
     }
 }
 
-/// A line that says what happened at `at`.
+/// Encodes a line for an event at `at`.
 pub(crate) fn line(at: Duration, member: &str, value: &Value) -> String {
     let mut line = json!({"ms": u64::try_from(at.as_millis()).unwrap_or(u64::MAX)});
     line[member] = value.clone();

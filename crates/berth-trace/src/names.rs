@@ -1,18 +1,18 @@
-//! Names as they are, or hashed.
+//! Names in a recording: plain or hashed.
 
 use berth_api::annotations::{CONTROLLER_REVISION_HASH, POD_INDEX, POD_TEMPLATE_HASH, STATEFUL_SET_POD_NAME};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
-/// How long the key of a file is, in bytes.
+/// The length of a file's key, in bytes.
 pub const KEY_BYTES: usize = 32;
 
-/// The longest name, as Kubernetes has it.
+/// The maximum length of a name in Kubernetes.
 pub(crate) const NAME_MAX: usize = 253;
-/// How many hexadecimal digits a hashed name has.
+/// The number of hexadecimal digits of a hashed name.
 const HASHED_DIGITS: usize = 16;
 
-/// Keys of labels that every cluster has: they tell nothing, and some of them the planners know.
+/// Keys of labels that every cluster has. They reveal nothing, and the planners depend on some of them.
 const KNOWN_KEYS: [&str; 10] = [
     CONTROLLER_REVISION_HASH,
     POD_INDEX,
@@ -26,31 +26,32 @@ const KNOWN_KEYS: [&str; 10] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// Names that every cluster has, and that rules know.
+/// Names that every cluster has, and on which rules depend.
 const KNOWN_NAMES: [&str; 3] = ["default-scheduler", "system-cluster-critical", "system-node-critical"];
 
-/// What becomes of names.
+/// How names are recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Naming {
-    /// They are kept.
+    /// Names are recorded as they are.
     Plain,
-    /// Each becomes a hash, the same all through a file, and another in another file.
+    /// Names are hashed. A name has the same hash within a file, and different hashes in different files.
     Hashed,
 }
 
-/// What makes names, and identities of templates, of what a cluster has.
+/// Converts the names and template identities of a cluster for a recording.
 pub(crate) struct Names {
     naming: Naming,
     keyed: Hmac<Sha256>,
 }
 
 impl Names {
-    /// `key` is random, of this file alone, and written nowhere: who has the file cannot try which template, or which name, gives a hash.
+    /// `key` is random, used for one file and not stored. A reader of the file therefore cannot test which name or
+    /// template has a hash.
     pub(crate) fn new(naming: Naming, key: &[u8; KEY_BYTES]) -> Self {
         Self { naming, keyed: Hmac::new_from_slice(key).expect("a key of any length is one") }
     }
 
-    /// What stands for a name. An ordinal behind it stays: a StatefulSet's pods are known by it.
+    /// Returns the recorded form of a name. An ordinal suffix is kept, because it identifies a StatefulSet's pods.
     pub(crate) fn name(&self, text: &str) -> String {
         if self.naming == Naming::Plain || text.is_empty() || KNOWN_NAMES.contains(&text) {
             return text.to_owned();
@@ -61,19 +62,19 @@ impl Names {
         }
     }
 
-    /// What stands for a label's key.
+    /// Returns the recorded form of a label key.
     pub(crate) fn key(&self, key: &str) -> String {
         let is_known = KNOWN_KEYS.contains(&key) || key.starts_with("node.kubernetes.io/");
         if self.naming == Naming::Plain || is_known { key.to_owned() } else { self.hashed(key) }
     }
 
-    /// Which template it is.
+    /// Returns the recorded identity of a template.
     pub(crate) fn template(&self, canonical: &str) -> String {
         format!("t-{}", self.digits("template", canonical, 32))
     }
 
     fn hashed(&self, text: &str) -> String {
-        // A name begins with a letter.
+        // A name must begin with a letter.
         format!("h{}", self.digits("name", text, HASHED_DIGITS))
     }
 
@@ -89,7 +90,7 @@ fn is_ordinal(text: &str) -> bool {
     (1..=10).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Whether it can be a name, or a label's value.
+/// Whether the text is valid as a name or a label value.
 pub(crate) fn is_name(text: &str) -> bool {
     text.len() <= NAME_MAX && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }

@@ -1,5 +1,5 @@
-//! Reads what anybody may have written. Nothing in it is believed: sizes, counts, times, names and numbers have bounds, and no object has anything that a
-//! recording would not have kept.
+//! Reads untrusted recordings. Sizes, counts, times, names and numbers have limits, and an object with a field that no
+//! recording contains is rejected.
 
 use crate::{
     allowed::{KINDS, kind},
@@ -14,79 +14,81 @@ use std::{
     time::Duration,
 };
 
-/// How large a file may be.
+/// The maximum size of a file.
 const FILE_BYTES_MAX: u64 = 2 << 30;
-/// How much may come out of it.
+/// The maximum size of its uncompressed content.
 const BYTES_MAX: u64 = 16 << 30;
-/// How long a line may be: no object that is kept is as large.
+/// The maximum length of a line. Every recorded object is smaller.
 const LINE_BYTES_MAX: u64 = 1 << 20;
-/// How many lines there may be.
+/// The maximum number of lines.
 const LINES_MAX: u64 = 20_000_000;
-/// How many objects may be there at once.
+/// The maximum number of objects that exist at once.
 const OBJECTS_MAX: usize = 300_000;
-/// How many there may be in all, one after another: of each some names are kept to the end.
+/// The maximum number of objects over time. Some names of each are kept to the end.
 const EVER_MAX: usize = 1_000_000;
-/// How much those that are there may take together, as values.
+/// The maximum memory of all objects that exist at once, as JSON values.
 const OBJECT_BYTES_MAX: usize = 1 << 30;
-/// What a value takes beside what is in it, in bytes.
+/// The memory of a JSON value without its content, in bytes.
 const VALUE_BYTES: usize = 32;
-/// What a node of a map takes, in bytes. It has up to 11 members, and at least half of that where there are several.
+/// The memory of a map node, in bytes. A node has up to 11 members. If there are several nodes, each is at least half
+/// full.
 const MAP_NODE_BYTES: usize = 632;
-/// How many values one object may have.
+/// The maximum number of JSON values in one object.
 const VALUES_MAX: usize = 20_000;
-/// How long a recording may last.
+/// The maximum duration of a recording.
 const LASTS_MAX: Duration = Duration::from_secs(400 * 86_400);
-/// How far back a frame may look, as a power of two: what it is read with takes as much memory.
+/// The maximum window of a frame, as a power of two. Decompression needs as much memory.
 const WINDOW_LOG_MAX: u32 = 23;
-/// The longest text of the header.
+/// The maximum length of a text in the header.
 const TEXT_MAX: usize = 300;
 
-/// Why a file cannot be read, or not further.
+/// Why a file, or the rest of a file, is unreadable.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
-    /// It is something else.
+    /// The file is not a recording.
     #[error("this is not a recording; `berth record` makes one ({0})")]
     NoTrace(String),
-    /// A newer berth has written it.
+    /// A newer version of berth wrote the file.
     #[error("it is a recording of version {0}, which this berth cannot read; it reads version {VERSION}")]
     Version(u64),
-    /// A line is not as lines are.
+    /// A line violates the format.
     #[error("line {line}: {field} {why}")]
     Line {
-        /// Counted from 1.
+        /// The line number, from 1.
         line: u64,
         /// `put.spec.replicas`.
         field: String,
         /// `is no whole number`.
         why: String,
     },
-    /// More than a recording may have.
+    /// The recording exceeds a limit.
     #[error("line {line}: more than {most} {what}")]
     TooMuch {
-        /// Counted from 1.
+        /// The line number, from 1.
         line: u64,
         /// `bytes`.
         what: &'static str,
-        /// How many there may be.
+        /// The limit.
         most: u64,
     },
-    /// The machine does not give it.
+    /// The machine cannot read the file.
     #[error("it cannot be read")]
     Read(#[source] io::Error),
 }
 
-/// Reads a recording, line by line. Ends where the file ends, and where a torn one is torn: [`Reader::torn`].
+/// Reads a recording, line by line. It ends at the end of the file, or at the start of a damaged part:
+/// [`Reader::torn`].
 pub struct Reader<R: Read> {
     input: Input<R>,
     header: Header,
     line: u64,
     bytes: u64,
     at: Duration,
-    /// What each object takes that is there.
+    /// The memory of each object that exists.
     places: BTreeMap<(&'static str, String, String), usize>,
     object_bytes: usize,
     object_bytes_max: usize,
-    /// How many objects have come.
+    /// The number of objects so far.
     ever: usize,
     ever_max: usize,
     torn: Option<String>,
@@ -100,12 +102,12 @@ enum Input<R: Read> {
 }
 
 impl<R: Read> Input<R> {
-    /// Frames, or what comes out of them.
+    /// Returns a reader for compressed or uncompressed input.
     fn of(input: R) -> Result<Self, TraceError> {
         let mut input = BufReader::new(input.take(FILE_BYTES_MAX));
         match input.fill_buf().map_err(TraceError::Read)?.first() {
             None | Some(b'{') => return Ok(Self::Plain(input)),
-            // That of a frame, and of one that is to be skipped.
+            // The first byte of a frame, or of a skippable frame.
             Some(0x28 | 0x50..=0x5f) => (),
             Some(_) => return Err(TraceError::NoTrace("it is neither lines of JSON nor compressed with zstd".to_owned())),
         }
@@ -129,7 +131,7 @@ impl<R: Read> Reader<R> {
     /// Reads the first line.
     ///
     /// # Errors
-    /// It is none of a recording.
+    /// The first line is not the header of a recording.
     pub fn begin(input: R) -> Result<Self, TraceError> {
         let input = Input::of(input)?;
         let header = Header {
@@ -165,17 +167,17 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// The first line.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// Where it breaks off, once all is read, if it does.
+    /// Returns why the file is incomplete, if it is. Valid after the last line.
     pub fn torn(&self) -> Option<&str> {
         self.torn.as_deref()
     }
 
-    /// Whether its end says that it is one.
+    /// Whether the recording has a line for its end.
     pub fn has_end(&self) -> bool {
         self.has_end
     }
@@ -185,7 +187,7 @@ impl<R: Read> Reader<R> {
         match self.input.read_line(&mut line) {
             Ok(0) => return Ok(None),
             Ok(_) => (),
-            // What is not whole, or damaged, is torn off.
+            // An incomplete or damaged frame ends the recording.
             Err(error) => {
                 self.torn = Some(format!("cannot read the file after line {}: {error}", self.line));
                 return Ok(None);
@@ -271,7 +273,7 @@ impl<R: Read> Iterator for Reader<R> {
     }
 }
 
-/// How many values there are in one.
+/// Returns the number of JSON values in a value.
 fn values(value: &Value) -> usize {
     1 + match value {
         Value::Array(elements) => elements.iter().map(values).sum(),
@@ -280,7 +282,7 @@ fn values(value: &Value) -> usize {
     }
 }
 
-/// What a value takes in memory, in bytes.
+/// Returns the memory of a value, in bytes.
 fn weight(value: &Value) -> usize {
     VALUE_BYTES
         + match value {
@@ -298,7 +300,7 @@ fn wrong(field: &str, why: impl Into<String>) -> Fault {
     Fault { field: field.to_owned(), why: why.into() }
 }
 
-/// Why a line is no object.
+/// Why a line does not contain a valid object.
 #[derive(Debug, thiserror::Error)]
 enum NotAnObject {
     #[error("is not a JSON object")]
@@ -408,7 +410,7 @@ mod tests {
         json!({"ms": 1, "put": {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": containers}}}).to_string()
     }
 
-    /// What becomes of these lines where objects may take so many bytes at once, and so many may come.
+    /// Reads these lines with these limits for the memory of objects and for their number.
     fn read(lines: &[String], (object_bytes_max, ever_max): (usize, usize)) -> Result<usize, String> {
         let text = [&[HEAD.to_owned()], lines].concat().join("\n") + "\n";
         let mut reader = Reader::begin(text.as_bytes()).expect("a header");
@@ -416,12 +418,12 @@ mod tests {
         reader.collect::<Result<Vec<_>, _>>().map(|moments| moments.len()).map_err(|error| error.to_string())
     }
 
-    /// Each object is small, and there are few: together they are too much.
+    /// Many small objects together exceed the limit.
     #[test]
     fn what_is_there_at_once_is_bounded_together() {
         let lines: Vec<String> = (0..10).map(|number| pod(&format!("p{number}"), 10)).collect();
         let read = |lines: &[String], object_bytes_max: usize| read(lines, (object_bytes_max, 100));
-        // Ten containers, the list's owner, the metadata and the pod are maps.
+        // Ten containers, their list's owner, the metadata and the pod are maps.
         let one = 13 * MAP_NODE_BYTES;
         assert_eq!(read(&lines, 20 * one), Ok(10));
         assert_eq!(read(&lines, 4 * one), Err(format!("line 5: more than {} bytes of objects at once", 4 * one)));
@@ -431,7 +433,7 @@ mod tests {
         assert_eq!(read(&vec![lines[0].clone(); 10], 2 * one), Ok(10), "nor what was there before");
     }
 
-    /// Names of what is gone are kept.
+    /// The names of deleted objects remain in memory.
     #[test]
     fn what_comes_one_after_another_is_bounded() {
         let gone = |name: &str| format!(r#"{{"ms":1,"gone":{{"kind":"Pod","namespace":"a","name":"{name}"}}}}"#);

@@ -1,4 +1,4 @@
-//! What a cluster shows becomes lines: only what may be kept, and only where that has changed.
+//! Converts changes of a cluster to lines: only allowed fields, and only if one of them changed.
 
 use crate::{
     allowed::TracedKind,
@@ -15,10 +15,10 @@ use std::{
     time::Duration,
 };
 
-/// Makes lines of what a cluster shows.
+/// Converts changes of a cluster to lines.
 pub struct Recorder {
     names: Names,
-    /// Nothing is hashed in memory, where all labels are: a selector that comes later may name them.
+    /// Names in memory are never hashed. Memory contains all labels, because a later selector may name them.
     plain: Names,
     began: Timestamp,
     last: Duration,
@@ -31,14 +31,14 @@ pub struct Recorder {
 
 struct Kept {
     uid: String,
-    /// What may be kept, with all its labels.
+    /// The allowed fields, with all labels.
     wide: String,
-    /// As it stands in the file.
+    /// The object as the file contains it.
     written: String,
 }
 
 impl Recorder {
-    /// `key` is random and of this file alone; `began` is the header's.
+    /// `key` is random and used for this file only. `began` is the time in the header.
     #[must_use]
     pub fn new(naming: Naming, key: &[u8; KEY_BYTES], began: Timestamp) -> Self {
         Self {
@@ -53,18 +53,18 @@ impl Recorder {
         }
     }
 
-    /// A namespace's name as the file has it.
+    /// Returns a namespace's name as the file contains it.
     #[must_use]
     pub fn named(&self, name: &str) -> String {
         self.names.name(name)
     }
 
-    /// The lines since.
+    /// Returns the lines since the last call.
     pub fn take_lines(&mut self) -> Vec<String> {
         std::mem::take(&mut self.lines)
     }
 
-    /// An object is there, as its server shows it.
+    /// Records an object that the API server returned.
     pub fn put(&mut self, kind: &'static TracedKind, object: &Value, now: Timestamp) {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
         let (namespace, name, uid) = (text("/metadata/namespace"), text("/metadata/name"), text("/metadata/uid"));
@@ -102,17 +102,17 @@ impl Recorder {
         }
     }
 
-    /// An object is gone.
+    /// Records the deletion of an object.
     pub fn gone(&mut self, kind: &'static TracedKind, namespace: &str, name: &str, now: Timestamp) {
         self.forget(&ObjectId { kind: kind.kind, namespace: namespace.to_owned(), name: name.to_owned() }, now);
     }
 
-    /// A list of all objects of a kind begins.
+    /// Begins a list of all objects of a kind.
     pub fn list_begins(&mut self, kind: &'static TracedKind) {
         self.listing.insert(kind.kind, BTreeSet::new());
     }
 
-    /// The list is complete: objects that it does not contain are gone.
+    /// Completes the list. Objects that it does not contain were deleted.
     pub fn list_ends(&mut self, kind: &'static TracedKind, now: Timestamp) {
         let Some(listed) = self.listing.remove(kind.kind) else { return };
         let is_gone = |id: &&ObjectId| id.kind == kind.kind && !listed.contains(*id);
@@ -120,25 +120,25 @@ impl Recorder {
         gone.iter().for_each(|id| self.forget(id, now));
     }
 
-    /// Since `since` changes of a kind were missed, or came late.
+    /// Records that changes of a kind since `since` were missed or came late.
     pub fn gap(&mut self, kind: &'static TracedKind, since: Timestamp, now: Timestamp) {
         let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
         let lasted = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
         self.push("gap", &json!({"plural": kind.plural, "ms": lasted}), now);
     }
 
-    /// All objects of the start are recorded.
+    /// Records that all initial lists are complete.
     pub fn listed(&mut self, now: Timestamp) {
         self.push("listed", &json!(true), now);
     }
 
-    /// The last line.
+    /// Returns the last line.
     pub fn ended(&mut self, how: Ended, now: Timestamp) -> String {
         self.push("ended", &json!(how.word()), now);
         self.lines.pop().unwrap_or_default()
     }
 
-    /// Labels count that did not.
+    /// Adds labels that a new selector names to the recorded objects.
     fn show_labels(&mut self, keys: &[String], now: Timestamp) {
         let names_one = |kept: &Kept| keys.iter().any(|key| kept.wide.contains(key.as_str()));
         let changed: Vec<ObjectId> = self.objects.iter().filter(|(_, kept)| names_one(kept)).map(|(id, _)| id.clone()).collect();
@@ -168,7 +168,7 @@ impl Recorder {
     }
 
     fn push(&mut self, member: &str, value: &Value, now: Timestamp) {
-        // A clock may be set back; a recording's time does not go back.
+        // The time of a recording never goes back, even if the clock is set back.
         self.last = self.last.max(Duration::try_from(now.duration_since(self.began)).unwrap_or_default());
         self.lines.push(line(self.last, member, value));
     }

@@ -1,12 +1,12 @@
-//! Which label keys count: those that a selector, a node selector, an affinity or a spread constraint names.
+//! The label keys that matter: those that a selector, a node selector, an affinity or a spread constraint names.
 
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// More keys than these are not heeded: nobody has so many selectors that differ.
+/// The maximum number of keys. Further keys are ignored. No real cluster has so many different selectors.
 const KEYS_MAX: usize = 4096;
 
-/// Keys that controllers and the scheduler read whatever selectors say.
+/// Keys that controllers and the scheduler always read.
 pub(crate) const ALWAYS: [&str; 5] = [
     berth_api::annotations::POD_TEMPLATE_HASH,
     berth_api::annotations::CONTROLLER_REVISION_HASH,
@@ -15,7 +15,7 @@ pub(crate) const ALWAYS: [&str; 5] = [
     "kubernetes.io/hostname",
 ];
 
-/// Adds the keys that are named below `value`; gives those that are new.
+/// Adds the keys that `value` names. Returns the new ones.
 pub(crate) fn take_keys(name: &str, value: &Value, keys: &mut BTreeSet<String>) -> Vec<String> {
     let mut found = Vec::new();
     walk(name, value, &mut found);

@@ -1,4 +1,4 @@
-//! What may stand in a place of an object, and no more: for those who record, a sieve; for those who read, a check.
+//! The allowed content of each field. The recorder removes everything else, and the reader rejects it.
 
 use crate::names::{NAME_MAX, Names, is_name};
 use berth_api::quantity::Quantity;
@@ -6,18 +6,18 @@ use jiff::Timestamp;
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// A quantity beyond this many whole units is no amount of anything.
+/// The maximum of a quantity, in whole units.
 const AMOUNT_MAX: i64 = 1 << 60;
-/// The longest word, quantity or time.
+/// The maximum length of a word, quantity or time.
 const WORD_MAX: usize = 64;
-/// The longest text of an annotation.
+/// The maximum length of an annotation's text.
 const MARK_MAX: usize = 512;
-/// A label key: a prefix, a slash, a name.
+/// The maximum length of a label key: a prefix, a slash, a name.
 const KEY_MAX: usize = 317;
 
-/// What may stand in a place.
+/// The allowed content of a field.
 pub(crate) enum Shape {
-    /// A whole number from the one to the other.
+    /// A whole number within these limits, both included.
     Number(i64, i64),
     /// `true`, `false`.
     Flag,
@@ -37,17 +37,17 @@ pub(crate) enum Shape {
     Name,
     /// A label's key.
     Key,
-    /// What an annotation says that controllers read: figures, words and the signs between them.
+    /// An annotation that controllers read: numbers, words and the punctuation between them.
     Mark,
-    /// Which template it is: `t-` and 32 digits.
+    /// The identity of a template: `t-` and 32 digits.
     Template,
-    /// So many of these at the most.
+    /// A list of at most this many elements.
     List(&'static Self, usize),
-    /// Labels. Whoever records keeps those that some selector names.
+    /// Labels. The recorder keeps those that some selector names.
     Labels,
-    /// Names of resources with amounts.
+    /// Names of resources with quantities.
     Amounts,
-    /// Label keys with values, all of them.
+    /// Label keys with values. All of them are kept.
     Pairs,
     /// These members.
     Members(&'static [Member]),
@@ -57,34 +57,34 @@ pub(crate) enum Shape {
 pub(crate) struct Member {
     pub(crate) name: &'static str,
     pub(crate) shape: Shape,
-    /// Without it the object is none.
+    /// Whether the object is invalid without it.
     pub(crate) is_needed: bool,
 }
 
-/// What is wrong, and where: `put.spec.replicas`.
+/// What is wrong, and the path of the field: `put.spec.replicas`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Fault {
     pub(crate) field: String,
     pub(crate) why: String,
 }
 
-/// How an object is gone through.
+/// How invalid content is handled.
 pub(crate) enum Sieve<'a> {
-    /// What does not fit is left out.
+    /// Remove it.
     Record {
         names: &'a Names,
-        /// The labels that count; `None`: all.
+        /// The labels to keep. `None`: all labels.
         keys: Option<&'a BTreeSet<String>>,
     },
-    /// What does not fit is a fault.
+    /// Reject it.
     Check,
 }
 
 impl Sieve<'_> {
-    /// What is kept of `value`.
+    /// Returns the allowed part of `value`.
     ///
     /// # Errors
-    /// What does not fit, for those who check.
+    /// With [`Self::Check`], a part of the value is not allowed.
     pub(crate) fn keep(&self, shape: &Shape, value: &Value, field: &mut Vec<String>) -> Result<Option<Value>, Fault> {
         let kept = match shape {
             Shape::Members(members) => return self.members(members, value, field),
@@ -146,7 +146,7 @@ impl Sieve<'_> {
     }
 
     fn map(&self, shape: &Shape, value: &Value, field: &mut Vec<String>) -> Result<Option<Value>, Fault> {
-        /// No object has more labels, no pod more resources.
+        /// No object has more labels, and no pod has more resources.
         const MOST: usize = 256;
         let Value::Object(object) = value else { return self.leave_out(field, "is not an object".to_owned()) };
         if MOST < object.len() {
@@ -184,7 +184,7 @@ impl Sieve<'_> {
         Ok(self.unless_emptied(object, kept))
     }
 
-    /// What nothing is left of is left out itself; what was empty says something.
+    /// Omits an object from which everything was removed. An object that was already empty has a meaning and is kept.
     fn unless_emptied(&self, object: &Map<String, Value>, kept: Map<String, Value>) -> Option<Value> {
         let is_emptied = matches!(self, Self::Record { .. }) && kept.is_empty() && !object.is_empty();
         (!is_emptied).then_some(Value::Object(kept))
@@ -198,7 +198,7 @@ impl Sieve<'_> {
         }
     }
 
-    /// What is no list and no object.
+    /// Checks a value that is neither a list nor an object.
     fn text(&self, shape: &Shape, value: &Value) -> Result<Value, Misfit> {
         let text = || value.as_str().ok_or(Misfit::from("is not a string"));
         let word = |most: usize, is_sign: fn(u8) -> bool, what: &str| {
@@ -252,7 +252,7 @@ impl Sieve<'_> {
                 let fits = digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()));
                 if fits { Ok(Value::from(text)) } else { Err(Misfit(format!("{} is not a template hash", shown(text)))) }
             }
-            // Gone through above.
+            // The caller handles these.
             Shape::List(..) | Shape::Labels | Shape::Amounts | Shape::Pairs | Shape::Members(_) => Err(Misfit::from("has parts")),
         }
     }
@@ -294,7 +294,7 @@ fn amount(value: &Value) -> Result<Value, Misfit> {
     }
 }
 
-/// A text as an error shows it: short, and without control characters.
+/// Returns a text for an error message: short, and without control characters.
 pub(crate) fn shown(text: &str) -> String {
     const SHOWN_MAX: usize = 40;
     let cut: String = text.chars().take(SHOWN_MAX).collect();

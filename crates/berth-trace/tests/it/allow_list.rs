@@ -1,4 +1,5 @@
-//! A recording keeps what planners read, and nothing else: not where it usually stands, and not where nobody would look for it.
+//! A recording contains the fields that planners read, and no others. Other fields are omitted at usual and at unusual
+//! paths.
 
 use crate::common::{SECRET, WORD, at, deployment, kind, objects, pod, recorded, unpacked};
 use berth_trace::{Item, Naming, Reader};
@@ -78,17 +79,17 @@ fn labels_are_kept_as_soon_as_a_selector_names_them() {
     recorder.put(kind("PodDisruptionBudget"), &budget, at(2));
     let lines = recorder.take_lines();
     assert!(lines.iter().any(|line| line.contains("\"Pod\"") && line.contains(r#""tier":"front""#)), "{lines:?}");
-    // What changes in nothing that is kept has no line.
+    // A change of fields that are not recorded has no line.
     budget["metadata"]["annotations"] = json!({"note": SECRET});
     recorder.put(kind("PodDisruptionBudget"), &budget, at(3));
     assert_eq!(recorder.take_lines(), [] as [&str; 0]);
 }
 
-/// Members of the API that may hold anything, and some of nobody's.
+/// Members of the API that may contain anything, and one unknown member.
 const MEMBERS: [&str; 12] =
     ["env", "envFrom", "command", "args", "volumes", "annotations", "message", "managedFields", "data", "stringData", "lifecycle", "x"];
 
-/// All places of a value where an object stands, or anything that is none.
+/// Collects the JSON pointers of all objects in a value, and of all other values.
 fn places(value: &Value, at: &str, objects: &mut Vec<String>, leaves: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -112,7 +113,8 @@ fn holding(secret: &str, shape: u8) -> Value {
 }
 
 proptest! {
-    /// Wherever it stands, in members that the API has or has not, or in the place of something else: it is not kept, and what is kept can be read.
+    /// A secret at any path, in known and unknown members or instead of another value, is not recorded. The recording
+    /// stays readable.
     #[test]
     fn a_secret_is_kept_nowhere(which in any::<Index>(), spots in proptest::collection::vec((any::<Index>(), any::<Index>(), any::<u8>(), any::<bool>()), 1..6)) {
         let mut object = which.get(&objects()).clone();
@@ -120,11 +122,11 @@ proptest! {
         for (place, member, shape, is_new) in spots {
             let (mut found, mut leaves) = (Vec::new(), Vec::new());
             places(&object, "", &mut found, &mut leaves);
-            // Who records knows which kind it is.
+            // The recorder takes the kind from the request, not from the object.
             leaves.retain(|leaf| leaf != "/kind");
             if is_new {
                 let into = object.pointer_mut(place.get(&found[..]).as_str()).and_then(Value::as_object_mut).expect("an object");
-                // Labels that no selector names have values that could be names.
+                // Values of labels that no selector names may be valid names.
                 into.entry(*member.get(&MEMBERS)).or_insert_with(|| holding(SECRET, shape));
             } else {
                 *object.pointer_mut(place.get(&leaves[..]).as_str()).expect("a leaf") = holding(SECRET, shape);
@@ -133,7 +135,7 @@ proptest! {
         let file = recorded(Naming::Plain, 1, &[object]);
         let text = unpacked(&file);
         prop_assert!(!text.contains(SECRET), "{name}: {text}");
-        // A label whose key was chosen by a selector may have a word for a value; nothing else may.
+        // Only a label whose key a selector chose may have a word as its value.
         prop_assert!(!text.contains(WORD), "{name}: {text}");
         for moment in Reader::begin(&file[..]).expect("a recording") {
             prop_assert!(moment.is_ok(), "{moment:?}: {text}");

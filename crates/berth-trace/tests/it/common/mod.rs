@@ -5,9 +5,9 @@ use berth_trace::{Ended, Frames, Header, KINDS, Naming, Recorder, TracedKind};
 use serde_json::{Value, json};
 use std::io::Read;
 
-/// No name has a blank: this may stand nowhere.
+/// No recording may contain this text. It has a blank, so it is not a valid name.
 pub(crate) const SECRET: &str = "s3cret-!of somebody";
-/// It could be a name, and is none that counts.
+/// A valid name that no recording needs.
 pub(crate) const WORD: &str = "s3cretword";
 
 pub(crate) fn kind(name: &str) -> &'static TracedKind {
@@ -65,7 +65,7 @@ pub(crate) fn pod(name: &str) -> Value {
     pod
 }
 
-/// One object of each kind, with all that may stand in it.
+/// Returns one object of each kind, with all allowed fields.
 pub(crate) fn objects() -> Vec<Value> {
     let mut set = deployment("web-1", 3);
     set["kind"] = json!("ReplicaSet");
@@ -99,7 +99,7 @@ pub(crate) fn objects() -> Vec<Value> {
     ]
 }
 
-/// A whole recording of these objects.
+/// Returns a whole recording of these objects.
 pub(crate) fn recorded(naming: Naming, key: u8, objects: &[Value]) -> Vec<u8> {
     let mut recorder = Recorder::new(naming, &[key; 32], at(0));
     let mut frames = Frames::new(Vec::new(), 0);
