@@ -1,5 +1,5 @@
-//! What a reader can have done: first a question that says what will happen, then the write. Both are made anew from the object as it is: what is written is what was asked
-//! about, or nothing.
+//! The actions of a user: first a question with the consequences, then the write. Both read the current object, so the
+//! write is what the user confirmed, or it fails.
 
 use crate::{board::Card, cluster_cache::ClusterCache, difference::differences, text::number};
 use berth_controllers::{ClusterError, RawObject};
@@ -16,32 +16,32 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeMap, fmt};
 
-/// How often a write is tried that others were quicker than.
+/// The maximum number of attempts after conflicts with other writers.
 const TRIES_MAX: u32 = 8;
 
-/// What can be done to a workload.
+/// An action on a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verb {
-    /// Ends the wait of a step.
+    /// Promotes: ends the wait of a rollout step.
     Promote,
-    /// Goes back to an earlier revision.
+    /// Rolls back to an earlier revision.
     Undo,
-    /// Holds changes of the template back.
+    /// Pauses: changes of the template have no effect.
     Pause,
-    /// Lets them go.
+    /// Resumes after a pause.
     Resume,
     /// Replaces every pod.
     Restart,
-    /// Another number of pods.
+    /// Changes the number of pods.
     Scale,
-    /// Another image.
+    /// Changes an image.
     SetImage,
 }
 
 impl Verb {
     const ALL: [Self; 7] = [Self::Promote, Self::Undo, Self::Pause, Self::Resume, Self::Restart, Self::Scale, Self::SetImage];
 
-    /// As an address has it.
+    /// Returns the word for a URL.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -55,13 +55,13 @@ impl Verb {
         }
     }
 
-    /// Reads what [`Verb::word`] gives.
+    /// Parses the result of [`Verb::word`].
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|verb| verb.word() == word)
     }
 
-    /// As a link or a button has it.
+    /// Returns the label of a link or button.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -75,7 +75,7 @@ impl Verb {
         }
     }
 
-    /// What was done.
+    /// Returns the message after success.
     #[must_use]
     pub fn done(self) -> &'static str {
         match self {
@@ -89,7 +89,7 @@ impl Verb {
         }
     }
 
-    /// What makes sense for a workload as it is.
+    /// Returns the actions that apply to a workload in its current state.
     #[must_use]
     pub fn of(kind: WorkloadKind, card: &Card) -> Vec<Self> {
         let has_earlier = card.revision.is_some_and(|revision| RolloutRevision::FIRST < revision);
@@ -105,45 +105,45 @@ impl Verb {
     }
 }
 
-/// What is asked before anything is done.
+/// The question before an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// What will happen, in sentences.
+    /// The consequences, in sentences.
     pub says: Vec<String>,
-    /// What changes in the template, a line each.
+    /// The changes of the template, one per line.
     pub lines: Vec<String>,
-    /// The object that it was asked about: another is not changed.
+    /// The uid of the object. The action changes no other object.
     pub uid: String,
-    /// Its generation then: a later one is not changed.
+    /// The generation of the object. The action changes no later one.
     pub generation: Generation,
-    /// What is written then.
+    /// The patch to write.
     pub patch: Value,
 }
 
-/// What has to be fields first.
+/// The result of preparing an action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prepared {
-    /// All is fields.
+    /// All parameters are known.
     Question(Question),
-    /// How many pods; there are so many.
+    /// The number of pods is missing.
     Replicas {
-        /// Those that are wanted.
+        /// The current number of desired pods.
         now: i64,
     },
-    /// Which image; containers, each with its own.
+    /// The image is missing.
     Image {
-        /// Names and images.
+        /// Containers with their current images.
         containers: Vec<(String, String)>,
     },
 }
 
-/// Why nothing is done.
+/// Why an action is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// What the cluster says, or what makes no sense.
+    /// The API server rejects it, or it does not apply to the workload.
     #[error("{0}")]
     Text(String),
-    /// What was asked about is no more.
+    /// The object changed after the question, or no longer exists.
     #[error("another client has changed it since your preview; check what would happen now")]
     Changed,
 }
@@ -154,14 +154,14 @@ impl From<ClusterError> for Refusal {
     }
 }
 
-/// What a reader has fields: fields of an address or a form.
+/// The parameters of an action: fields of a URL or a form.
 pub type ActionFields = BTreeMap<String, String>;
 
 impl ClusterCache {
-    /// What will happen.
+    /// Returns the question with the consequences.
     ///
     /// # Errors
-    /// [`Refusal`]: it makes no sense, or the cluster says no.
+    /// [`Refusal`]: the action does not apply, or the API server rejects it.
     pub async fn prepare(&self, id: &WorkloadId, verb: Verb, fields: &ActionFields) -> Result<Prepared, Refusal> {
         let (_, object) = self.object(id).await?;
         let mut prepared = self.question(id, verb, fields, &object).await?;
@@ -173,7 +173,7 @@ impl ClusterCache {
         Ok(prepared)
     }
 
-    /// What the change does to the pods: as it is forecast, else what is certain of it.
+    /// Returns the consequences for the pods: a forecast, or otherwise what is certain.
     async fn consequences(&self, id: &WorkloadId, verb: Verb, object: &Value, patch: &Value) -> Vec<String> {
         let Some(forecaster) = self.forecaster.get() else { return certain(id.kind, verb, object) };
         let mut changed = object.clone();
@@ -185,7 +185,7 @@ impl ClusterCache {
         }
     }
 
-    /// Does what was asked about.
+    /// Executes a confirmed action.
     ///
     /// # Errors
     /// [`Refusal`].
@@ -199,10 +199,10 @@ impl ClusterCache {
             }
             let mut patch = question.patch;
             patch["metadata"]["uid"] = json!(question.uid);
-            // Lists are written whole, and what is written was made from this version.
+            // A merge patch replaces whole lists, and this one is based on this version.
             patch["metadata"]["resourceVersion"] = json!(raw.revision.to_string());
             match self.cluster.patch(id.kind.resource(), &id.key(), None, patch).await {
-                // A status was written meanwhile: what was asked about is the same, if the generation is.
+                // A status update does not invalidate the confirmed question: the generation is the same.
                 Err(ClusterError::Conflict(_)) => (),
                 other => return other.map(drop).map_err(Into::into),
             }
@@ -277,14 +277,14 @@ impl ClusterCache {
         verbs::promote(&deployment, &sets.iter().map(|set| &**set).collect::<Vec<_>>()).map_err(|why| refused(id, why))
     }
 
-    /// The revision to go back to, and how.
+    /// Returns the revision to roll back to, and the patch.
     async fn back(&self, id: &WorkloadId, to: Option<&String>, object: &Value) -> Result<(RolloutRevision, Value), Refusal> {
         let to = to
             .filter(|to| !to.is_empty())
             .map(|to| to.parse::<RolloutRevision>().map_err(|_| Refusal::Text(format!("{to:?} is not a revision"))))
             .transpose()?;
         let kept = self.kept(id);
-        // As undo does it: the one with the second highest number.
+        // As `rollout undo`: the revision with the second highest number.
         let chosen = match to {
             Some(to) => kept.iter().find(|(number, _)| **number == to),
             None => kept.iter().rev().nth(1),
@@ -305,7 +305,7 @@ impl ClusterCache {
         Ok((*number, patch.map_err(|why| refused(id, why))?))
     }
 
-    /// Its revisions, oldest first, each with the object that keeps it.
+    /// Returns the revisions, oldest first, each with the key of its ReplicaSet or ControllerRevision.
     pub fn kept(&self, id: &WorkloadId) -> BTreeMap<RolloutRevision, ObjectKey> {
         match id.kind {
             WorkloadKind::Deployment => {
@@ -327,7 +327,7 @@ impl ClusterCache {
     }
 }
 
-/// A refusal about a workload.
+/// Returns a rejection for a workload.
 fn refused(id: &WorkloadId, why: impl fmt::Display) -> Refusal {
     Refusal::Text(format!("{} {why}", id.title()))
 }
@@ -343,7 +343,7 @@ fn pods(count: i64) -> String {
     if count == 1 { "1 pod".to_owned() } else { format!("{count} pods") }
 }
 
-/// What is certain of a change without a forecast.
+/// Returns the certain consequences of a change, without a forecast.
 fn certain(kind: WorkloadKind, verb: Verb, object: &Value) -> Vec<String> {
     let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
     match verb {
@@ -353,7 +353,7 @@ fn certain(kind: WorkloadKind, verb: Verb, object: &Value) -> Vec<String> {
     }
 }
 
-/// How pods are replaced.
+/// Describes how pods are replaced.
 fn manner(kind: WorkloadKind, object: &Value) -> String {
     let strategy = match kind {
         WorkloadKind::Deployment => &object["spec"]["strategy"],
@@ -378,7 +378,7 @@ fn containers(object: &Value) -> Vec<(String, String)> {
     all.map(|container| (text(&container["name"]), text(&container["image"]))).collect()
 }
 
-/// What becomes of the template.
+/// Returns the changes of the template.
 fn lines(object: &Value, patch: &Value) -> Vec<String> {
     let template = &object["spec"]["template"];
     let mut then = template.clone();
@@ -386,7 +386,7 @@ fn lines(object: &Value, patch: &Value) -> Vec<String> {
     differences(template, &then).iter().map(ToString::to_string).collect()
 }
 
-/// RFC 7396.
+/// Applies a merge patch (RFC 7396).
 fn merge(object: &mut Value, patch: &Value) {
     let Value::Object(members) = patch else {
         *object = patch.clone();

@@ -1,4 +1,4 @@
-//! All workloads as they were looked at last, and what was before. Pure: what is seen of one is put in.
+//! The current state and the recent past of all workloads. Pure: the caller passes in each reading.
 
 use crate::{
     past::{Past, Present},
@@ -11,28 +11,28 @@ use berth_workloads::{cause::ToDo, workload::WorkloadId};
 use jiff::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// How much a workload needs somebody's attention, most first.
+/// How urgently a workload needs attention, most urgent first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rank {
-    /// Its deadline is over.
+    /// The rollout exceeded its progress deadline.
     Failed,
-    /// Something is in the way.
+    /// An obstacle blocks the rollout.
     Stuck,
-    /// The newest template has failed, and its controller has gone back to an earlier one.
+    /// The newest template failed, and the controller rolled back to an earlier one.
     RolledBack,
-    /// A person has to say that it may go on.
+    /// The rollout waits for a user.
     Held,
-    /// It goes on by itself.
+    /// The rollout proceeds without a user.
     UnderWay,
-    /// Nothing is left to do.
+    /// The rollout is complete.
     Complete,
 }
 
 impl Rank {
-    /// All, most attention first.
+    /// All ranks, most urgent first.
     pub const ALL: [Self; 6] = [Self::Failed, Self::Stuck, Self::RolledBack, Self::Held, Self::UnderWay, Self::Complete];
 
-    /// In words.
+    /// Returns the rank in words.
     #[must_use]
     pub fn words(self) -> &'static str {
         match self {
@@ -45,7 +45,7 @@ impl Rank {
         }
     }
 
-    /// For a style sheet.
+    /// Returns the rank's class for a style sheet.
     #[must_use]
     pub fn class(self) -> &'static str {
         match self {
@@ -59,47 +59,48 @@ impl Rank {
     }
 }
 
-/// One workload as it is.
+/// The current state of one workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
-    /// How much it needs attention.
+    /// How urgently it needs attention.
     pub rank: Rank,
-    /// How far it is.
+    /// The stage of its rollout.
     pub stage: RolloutStage,
-    /// kubectl's sentence.
+    /// kubectl's status message.
     pub message: String,
-    /// How many pods there are.
+    /// The numbers of its pods.
     pub replicas: Replicas,
-    /// What it hangs on, the one to tell first is first.
+    /// The obstacles, most important first.
     pub obstacles: Vec<String>,
-    /// Where nothing stands in its way, what it waits for.
+    /// What the rollout waits for, if there is no obstacle.
     pub on_the_way: Option<String>,
-    /// What happens by itself.
+    /// What the controller does next.
     pub next: Option<&'static str>,
-    /// What a person can do.
+    /// What a user can do.
     pub to_do: Vec<ToDo>,
-    /// The number of the newest.
+    /// The number of the newest revision.
     pub revision: Option<RolloutRevision>,
-    /// Those of its template.
+    /// The images of its template.
     pub images: Vec<String>,
-    /// Its changes are held back.
+    /// Whether the workload is paused.
     pub is_paused: bool,
-    /// A step waits: it may be promoted.
+    /// Whether a step waits for a promotion.
     pub waits_at_step: bool,
-    /// What an automatic rollback says.
+    /// The message of an automatic rollback.
     pub rollback: Option<String>,
-    /// When there will be more to say although nothing has changed.
+    /// The time at which the card changes without a change of the cluster.
     pub look_again: Option<Timestamp>,
 }
 
 impl Card {
-    /// What happens, in a sentence without its full stop.
+    /// Returns the status message without its full stop.
     #[must_use]
     pub fn what(&self) -> &str {
         self.message.trim_end_matches(['.'])
     }
 
-    /// Why it is not complete, or not what was asked for, the same way; `None`: it is, or the reason is unknown.
+    /// Returns why the rollout is incomplete or differs from the request, in the same form. `None` if it is complete or
+    /// the reason is unknown.
     #[must_use]
     pub fn why(&self) -> Option<&str> {
         let first = match self.rank {
@@ -110,7 +111,7 @@ impl Card {
         first.map(|text| text.trim_end_matches('.'))
     }
 
-    /// What happens and why it waits, in one sentence.
+    /// Returns the status message with the wait reason, in one sentence.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self.why() {
@@ -119,7 +120,7 @@ impl Card {
         }
     }
 
-    /// Whether its name, place, kind, image or sentence has the text in it.
+    /// Whether its name, namespace, kind, image or message contains the text.
     #[must_use]
     pub fn matches(&self, id: &WorkloadId, text: &str) -> bool {
         let text = text.trim().to_lowercase();
@@ -130,13 +131,13 @@ impl Card {
     }
 }
 
-/// How many of them need attention.
+/// Returns the number of workloads that need attention.
 #[must_use]
 pub fn in_need<'c>(cards: impl IntoIterator<Item = &'c Card>) -> usize {
     cards.into_iter().filter(|card| card.rank < Rank::UnderWay).count()
 }
 
-/// How all stand: `2 workloads need attention`.
+/// Summarizes what needs attention: `2 workloads need attention`.
 #[must_use]
 pub fn attention<'c>(cards: impl IntoIterator<Item = &'c Card> + Clone) -> String {
     let under_way = cards.clone().into_iter().filter(|card| card.rank == Rank::UnderWay).count();
@@ -147,7 +148,7 @@ pub fn attention<'c>(cards: impl IntoIterator<Item = &'c Card> + Clone) -> Strin
     }
 }
 
-/// How many stand how: `3 workloads: 1 stuck, 2 complete`.
+/// Returns the number of workloads by rank: `3 workloads: 1 stuck, 2 complete`.
 #[must_use]
 pub fn summary<'c>(cards: impl IntoIterator<Item = &'c Card> + Clone) -> String {
     let count = |rank: Rank| cards.clone().into_iter().filter(|card| card.rank == rank).count();
@@ -157,9 +158,9 @@ pub fn summary<'c>(cards: impl IntoIterator<Item = &'c Card> + Clone) -> String 
     if counts.is_empty() { all } else { format!("{all}: {}", counts.join(", ")) }
 }
 
-/// What one look gives.
+/// One reading of a workload.
 pub struct Reading {
-    /// How it stands.
+    /// Its current state.
     pub card: Card,
     /// Its pods.
     pub present: Present,
@@ -178,7 +179,7 @@ struct Entry {
 }
 
 impl Board {
-    /// Takes in a look; says whether anything is new.
+    /// Adds a reading. Returns whether anything is new.
     pub fn put(&mut self, id: WorkloadId, reading: Reading, now: Timestamp) -> bool {
         let Reading { card, present } = reading;
         let Some(entry) = self.entries.get_mut(&id) else {
@@ -196,31 +197,31 @@ impl Board {
         is_new
     }
 
-    /// It is gone; says whether it was there.
+    /// Removes a deleted workload. Returns whether the board had it.
     pub fn remove(&mut self, id: &WorkloadId) -> bool {
         self.entries.remove(id).is_some()
     }
 
-    /// Those of which the time alone has changed something.
+    /// Returns the workloads whose card changes by now because of the time alone.
     #[must_use]
     pub fn due(&self, now: Timestamp) -> Vec<WorkloadId> {
         let is_due = |entry: &Entry| entry.card.look_again.is_some_and(|at| at <= now);
         self.entries.iter().filter(|(_, entry)| is_due(entry)).map(|(id, _)| id.clone()).collect()
     }
 
-    /// How it stands.
+    /// Returns the current state of a workload.
     #[must_use]
     pub fn card(&self, id: &WorkloadId) -> Option<Arc<Card>> {
         self.entries.get(id).map(|entry| Arc::clone(&entry.card))
     }
 
-    /// What was.
+    /// Returns the recent past of a workload.
     #[must_use]
     pub fn past(&self, id: &WorkloadId) -> Option<&Past> {
         self.entries.get(id).map(|entry| &entry.past)
     }
 
-    /// All, those first that need attention most.
+    /// Returns all workloads, most urgent first.
     #[must_use]
     pub fn by_attention(&self) -> Vec<(&WorkloadId, &Arc<Card>)> {
         let mut all: Vec<_> = self.entries.iter().map(|(id, entry)| (id, &entry.card)).collect();
@@ -229,7 +230,7 @@ impl Board {
     }
 }
 
-/// What has happened between two looks.
+/// Returns the events between two readings.
 fn happened(before: &Card, now: &Card) -> Vec<(MarkKind, String)> {
     let mut marks = Vec::new();
     if let Some(revision) = now.revision.filter(|revision| before.revision != Some(*revision)) {

@@ -1,4 +1,4 @@
-//! What is known of the cluster: a cache of each resource, and the board that is made of them.
+//! The cached state of the cluster: a cache of each resource, and the board that is computed from them.
 
 use crate::{
     board::Board,
@@ -39,62 +39,62 @@ use std::{
 };
 use tokio::sync::{Notify, watch};
 
-/// How long changes gather before they are looked at: many that come together cost one look.
+/// How long changes are collected, so that a burst causes a single reading.
 const GATHER: SignedDuration = SignedDuration::from_millis(100);
-/// How often it is looked for what the time alone changes.
+/// How often the board checks for changes by time alone.
 const TICK: SignedDuration = SignedDuration::from_secs(1);
-/// How often it is asked again what may be read.
+/// How often the user's rights are checked.
 const RIGHTS: SignedDuration = SignedDuration::from_secs(60);
 const UNOBSERVED_MAX: usize = 10_000;
-/// How many workloads are looked at until others get their turn.
+/// The number of workloads that are read before other tasks run.
 const TURN: usize = 32;
 
-/// Workloads and what belongs to them.
+/// Workloads and their dependents.
 const WORKLOADS: [GroupResource; 7] = [DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REVISIONS, PODS, CLAIMS, EVENTS];
 
-/// All that is known of a cluster, and what is made of it.
+/// The cached state of a cluster.
 pub struct ClusterCache {
-    /// Where it is read and written.
+    /// The cluster that is read and written.
     pub cluster: Arc<dyn Cluster>,
-    /// Time, randomness, tasks.
+    /// Clock, randomness and tasks.
     pub env: Env,
     has_begun: AtomicBool,
-    /// Whether all workloads were looked at once.
+    /// Whether all workloads were read once.
     has_looked: AtomicBool,
-    /// Of the cluster's controllers.
+    /// The feature gates of the cluster's controllers.
     pub gates: FeatureGates,
-    /// What is said of controllers that heed nothing of berth's.
+    /// The message if the cluster's controllers do not support berth's fields.
     pub unheeded: Option<String>,
-    /// What is asked before a change.
+    /// Forecasts the consequences of an action.
     pub(crate) forecaster: OnceLock<Arc<dyn Forecaster>>,
-    /// All of this kind that may be read, as those below.
+    /// All Deployments that the user may read. The same applies to the caches below.
     pub deployments: Arc<Cache<DeploymentView>>,
     /// StatefulSets.
     pub stateful_sets: Arc<Cache<StatefulSetView>>,
-    /// By owner.
+    /// ReplicaSets by owner.
     pub sets: Arc<Cache<ReplicaSetView, OwnerIndex<ReplicaSetView>>>,
-    /// By owner.
+    /// ControllerRevisions by owner.
     pub revisions: Arc<Cache<RevisionView, OwnerIndex<RevisionView>>>,
-    /// By owner and node.
+    /// Pods by owner and node.
     pub pods: Arc<Cache<PodView, PodIndex>>,
-    /// Claims.
+    /// PersistentVolumeClaims.
     pub claims: Arc<Cache<ClaimView>>,
-    /// Events, by what they are about.
+    /// Events by the object that they are about.
     pub notes: Arc<Cache<NoteView, Notes>>,
     /// Nodes.
     pub nodes: Arc<Cache<NodeView>>,
-    /// Quotas.
+    /// ResourceQuotas.
     pub quotas: Arc<Cache<QuotaView>>,
     board: Mutex<Board>,
     pub(crate) comparisons: Comparisons,
-    /// Since when workloads, by uid, have a spec that their controllers have not seen.
+    /// When each workload, by uid, got a spec that its controller has not observed.
     unobserved: Mutex<BTreeMap<Uid, Timestamp>>,
-    /// What may not be read, in the server's words.
+    /// The resources that the user may not read, with the API server's message.
     unreadable: Mutex<BTreeMap<ApiName, String>>,
     news: News,
 }
 
-/// Which caches are started.
+/// Starts caches.
 struct Start<'a> {
     cluster_cache: &'a ClusterCache,
     metrics: &'a Arc<Metrics>,
@@ -108,7 +108,7 @@ impl Start<'_> {
         }
     }
 
-    /// The newest events alone: all of an hour are more than anybody looks at.
+    /// Caches the newest events only. A user does not read all events of an hour.
     fn notes(&self, cache: &Arc<Cache<NoteView, Notes>>) {
         if self.resources.contains(&EVENTS) {
             cache.start_of(newest(self.cluster_cache.cluster.watch(EVENTS)), &*self.cluster_cache.env.spawner, self.metrics);
@@ -116,16 +116,16 @@ impl Start<'_> {
     }
 }
 
-/// What has changed and was not looked at yet.
+/// Changes that the board has not read yet.
 #[derive(Default)]
 struct News {
     dirty: Mutex<BTreeSet<Dirty>>,
     bell: Notify,
-    /// Counts looks that have changed something.
+    /// Counts readings that changed something.
     seen: watch::Sender<u64>,
 }
 
-/// Lets other tasks run first.
+/// Lets other tasks run.
 async fn yield_now() {
     let mut has_yielded = false;
     poll_fn(|context| {
@@ -138,11 +138,11 @@ async fn yield_now() {
     .await;
 }
 
-/// Something to look at again.
+/// A workload that must be read again.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Dirty {
     Workload(WorkloadId),
-    /// Whoever controls this ReplicaSet.
+    /// The workload that controls this ReplicaSet.
     OwnerOfSet(ObjectKey),
 }
 
@@ -152,19 +152,19 @@ impl News {
         self.bell.notify_one();
     }
 
-    /// Something that belongs to no workload.
+    /// Reports a change that belongs to no workload.
     fn tell(&self) {
         self.seen.send_modify(|count| *count += 1);
     }
 }
 
-/// What the lock guards. Nobody panics with a lock of ours in a way that leaves half a change behind it.
+/// Locks the mutex. A poisoned lock is usable, because no code panics between two parts of a change.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl ClusterCache {
-    /// Nothing is known as yet, and nothing is asked before [`ClusterCache::begin`].
+    /// Creates empty caches. [`ClusterCache::begin`] starts the watches.
     #[must_use]
     pub fn new(cluster: Arc<dyn Cluster>, env: Env, gates: FeatureGates, unheeded: Option<String>) -> Arc<Self> {
         Arc::new(Self {
@@ -192,18 +192,19 @@ impl ClusterCache {
         })
     }
 
-    /// Has questions before a change say what this forecasts. Without one they say what is certain.
+    /// Sets the forecaster for the questions before an action. Without one, a question lists only what is certain.
     pub fn ask(&self, forecaster: Arc<dyn Forecaster>) {
-        // The first one stays.
+        // The first call wins.
         let _ = self.forecaster.set(forecaster);
     }
 
-    /// Follows all of the cluster from now on, unless that has begun.
+    /// Starts the watches of all resources. Only the first call has an effect.
     pub fn begin(self: &Arc<Self>) {
         self.begin_with(&[&WORKLOADS[..], &[NODES, QUOTAS]].concat());
     }
 
-    /// Follows workloads and what belongs to them, unless that has begun: nodes and quotas stay unknown.
+    /// Starts the watches of workloads and their dependents, without nodes and quotas. Only the first call has an
+    /// effect.
     pub fn begin_workloads(self: &Arc<Self>) {
         self.begin_with(&WORKLOADS);
     }
@@ -241,7 +242,7 @@ impl ClusterCache {
         start.one(&self.quotas);
     }
 
-    /// Has a change of the cache make dirty what `of` says.
+    /// Marks the workloads that `of` returns as dirty at each change of the cache.
     fn on<V: View, I: Index<V>>(self: &Arc<Self>, cache: &Cache<V, I>, of: impl Fn(&Self, &V) -> Vec<Dirty> + Send + Sync + 'static) {
         let cluster_cache = Arc::downgrade(self);
         cache.on_change(move |delta| {
@@ -251,7 +252,7 @@ impl ClusterCache {
         });
     }
 
-    /// Whose look an event can change.
+    /// Returns the workloads that an event can affect.
     fn told_of(&self, note: &NoteView) -> Vec<Dirty> {
         let Some((kind, name)) = note.about.split_once(' ') else { return Vec::new() };
         let key = ObjectKey { namespace: note.key().namespace, name: name.into() };
@@ -265,14 +266,14 @@ impl ClusterCache {
         pod.and_then(|pod| controller(&pod.meta)).into_iter().collect()
     }
 
-    /// Looks again at what has changed, for ever.
+    /// Reads changed workloads, indefinitely.
     async fn keep_board(self: Arc<Self>) {
         loop {
             let tick = self.env.clock.sleep_until(self.env.clock.now() + TICK);
             if let Either::Left(_) = select(pin!(self.news.bell.notified()), tick).await {
                 self.env.clock.sleep_until(self.env.clock.now() + GATHER).await;
             }
-            // A picture must not begin with pods that are not read yet.
+            // A chart must not begin before all pods are read.
             if !self.is_filled() {
                 continue;
             }
@@ -293,12 +294,12 @@ impl ClusterCache {
         }
     }
 
-    /// Resolves when all workloads were looked at once, or this much time has passed.
+    /// Resolves when all workloads were read once, or after this time.
     pub async fn looked(&self, longest: SignedDuration) {
         let mut changes = self.changes();
         let looked = async {
             while !self.has_looked.load(Ordering::SeqCst) {
-                // Its sender is here.
+                // An error means that the sender was dropped, but `self` owns it.
                 let _ = changes.changed().await;
             }
         };
@@ -323,7 +324,7 @@ impl ClusterCache {
         }
     }
 
-    /// Asks now and then what may be read at all.
+    /// Checks periodically which resources the user may read.
     async fn ask_rights(self: Arc<Self>, resources: Vec<GroupResource>) {
         loop {
             let mut unreadable = BTreeMap::new();
@@ -341,32 +342,33 @@ impl ClusterCache {
         }
     }
 
-    /// Since when a workload is known to have a spec that its controller has not seen; `None`: it has.
+    /// Returns since when the workload has a spec that its controller has not observed. `None` if the controller has
+    /// observed it.
     pub(crate) fn unobserved_since(&self, meta: &Meta, lags: bool, now: Timestamp) -> Option<Timestamp> {
         let mut unobserved = lock(&self.unobserved);
         if !lags {
             unobserved.remove(&meta.uid);
             return None;
         }
-        // Of those that went meanwhile nobody tells.
+        // No event reports deleted workloads, so their entries remain until then.
         if UNOBSERVED_MAX < unobserved.len() {
             unobserved.clear();
         }
         Some(*unobserved.entry(meta.uid.clone()).or_insert(now))
     }
 
-    /// The workloads as they were looked at last.
+    /// Returns the board with the last readings.
     pub fn board(&self) -> MutexGuard<'_, Board> {
         lock(&self.board)
     }
 
-    /// What may not be read: plural, and the server's words.
+    /// Returns the resources that the user may not read: plural and the API server's message.
     #[must_use]
     pub fn unreadable(&self) -> BTreeMap<ApiName, String> {
         lock(&self.unreadable).clone()
     }
 
-    /// Whether all that may be read was read once.
+    /// Whether all readable resources have synced.
     #[must_use]
     pub fn is_filled(&self) -> bool {
         let unreadable = lock(&self.unreadable);
@@ -375,12 +377,12 @@ impl ClusterCache {
         caches.iter().all(|cache| cache.is_synced() || unreadable.contains_key(&cache.resource().plural))
     }
 
-    /// Has whoever waits for changes look.
+    /// Wakes all subscribers of [`Self::changes`].
     pub fn tell(&self) {
         self.news.tell();
     }
 
-    /// Tells of every look that has changed something.
+    /// Returns a receiver that changes after every reading that changed something.
     #[must_use]
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.news.seen.subscribe()
@@ -391,7 +393,7 @@ fn id(kind: WorkloadKind, meta: &Meta) -> WorkloadId {
     WorkloadId { namespace: meta.namespace.clone(), kind, name: meta.name.clone() }
 }
 
-/// What controls an object, if that is something that is looked at.
+/// Returns the controller of an object, if the board covers its kind.
 fn controller(meta: &Meta) -> Option<Dirty> {
     let owner = meta.controller()?;
     let key = ObjectKey { namespace: meta.namespace.clone(), name: owner.name.as_str().into() };

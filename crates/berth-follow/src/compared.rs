@@ -1,4 +1,5 @@
-//! What was found when templates were compared. A page is rendered several times a second, and asks of the same revisions each time; to compare them anew costs more than all else that it shows.
+//! A cache of template comparisons. The page is rendered several times a second and compares the same revisions each
+//! time. Without the cache, the comparisons cost more than the rest of the page.
 
 use crate::difference::differences;
 use berth_identity::Uid;
@@ -9,28 +10,28 @@ use std::{
     sync::{Arc, PoisonError, RwLock},
 };
 
-/// So many comparisons are kept: three pages of twenty revisions.
+/// The maximum number of cached comparisons: three pages of twenty revisions.
 const KEPT_MAX: usize = 64;
-/// So many lines of each: more are counted only.
+/// The maximum number of lines per comparison. Further lines are only counted.
 const LINES_MAX: usize = 60;
 
-/// In what a template is other than another.
+/// The differences between two templates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compared {
-    /// The first of them, a line each.
+    /// The first differences, one per line.
     pub lines: Vec<String>,
-    /// How many there are.
+    /// The number of differences.
     pub count: usize,
 }
 
-/// A template, and which object keeps it.
+/// A template, and the object that contains it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kept<'a> {
     pub(crate) keeper: &'a Uid,
     pub(crate) template: &'a Arc<PodTemplateSpec>,
 }
 
-/// All comparisons that are kept, by whose templates they are.
+/// All cached comparisons, by the uids of their objects.
 #[derive(Debug, Default)]
 pub(crate) struct Comparisons(RwLock<BTreeMap<(Uid, Uid), Comparison>>);
 
@@ -41,7 +42,8 @@ struct Comparison {
 }
 
 impl Comparisons {
-    /// What the second has otherwise than the first: as it was found before, as long as both are what they were. An object that is read anew has its template anew.
+    /// Returns how the second template differs from the first. The result is cached while both objects have the same
+    /// template allocation. A changed object has a new allocation.
     pub(crate) fn between(&self, from: Kept<'_>, to: Kept<'_>) -> Arc<Compared> {
         self.found_by(from, to, compare)
     }
@@ -63,7 +65,7 @@ impl Comparisons {
             None => Arc::new(compare(from.template, to.template)),
         };
         let mut all = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        // Which of them is looked at no more nobody says.
+        // The cache does not know which comparisons are still in use.
         if KEPT_MAX <= all.len() && !all.contains_key(&place) {
             all.clear();
         }
@@ -78,7 +80,7 @@ fn compare(from: &PodTemplateSpec, to: &PodTemplateSpec) -> Compared {
     Compared { count: all.len(), lines: all.iter().take(LINES_MAX).map(ToString::to_string).collect() }
 }
 
-/// Without what a controller has added to tell its pods apart.
+/// Returns the template as JSON, without the labels that a controller adds to distinguish its pods.
 fn value(template: &PodTemplateSpec) -> Value {
     let mut value = serde_json::to_value(template).unwrap_or_default();
     if let Some(labels) = value.pointer_mut("/metadata/labels").and_then(Value::as_object_mut) {

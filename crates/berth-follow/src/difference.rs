@@ -1,24 +1,26 @@
-//! In what two templates differ, told by the names of what it is in: for commands, pages and terminals.
+//! The differences between two templates, with names instead of list indexes in their paths. Commands, pages and
+//! terminals show them.
 
 use berth_chart::one_line;
 use serde::Serialize;
 use serde_json::Value;
 use std::fmt;
 
-/// What tells the items of a list apart, as Kubernetes merges them; the first that all have.
+/// The fields that identify the items of a list, as in Kubernetes' merge keys. The first one that all items have
+/// applies.
 const KEYS: [&str; 6] = ["name", "mountPath", "devicePath", "containerPort", "ip", "topologyKey"];
-/// How much of a value a line shows, in columns of a terminal.
+/// The maximum length of a value in a line, in terminal columns.
 const VALUE_COLUMNS_MAX: usize = 2000;
 
-/// One difference. The form is stable: fields are only ever added.
+/// One difference. The JSON format is stable: new versions only add fields.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Difference {
     /// `spec.containers[web].image`.
     pub path: String,
-    /// Missing: it was not there.
+    /// The old value. Missing if the field was added.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<Value>,
-    /// Missing: it is there no more.
+    /// The new value. Missing if the field was removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Value>,
 }
@@ -39,7 +41,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// All differences, in the order of the fields.
+/// Returns all differences, in the order of the fields.
 #[must_use]
 pub fn differences(from: &Value, to: &Value) -> Vec<Difference> {
     let mut all = Vec::new();
@@ -71,13 +73,13 @@ fn compare(path: &str, from: Option<&Value>, to: Option<&Value>, all: &mut Vec<D
         }
         _ => (),
     }
-    // Whatever is no map and no list of named items, and a list of which only the order is another.
+    // Values other than maps and lists of named items, and lists that differ only in their order.
     if all.len() == found {
         all.push(Difference { path: path.to_owned(), from: from.cloned(), to: to.cloned() });
     }
 }
 
-/// The items of a list with what each is called, and by which field; `None` where nothing tells them apart.
+/// Returns the items of a list with their names, and the field with the name. `None` if no field identifies the items.
 fn keyed(items: &[Value]) -> Option<(&'static str, Vec<(String, &Value)>)> {
     let name = |item: &Value, key: &str| match &item[key] {
         Value::String(text) => Some(text.clone()),
@@ -118,7 +120,7 @@ mod tests {
         })
     }
 
-    /// What is shown of a change of the template.
+    /// Checks the lines that a change of the template produces.
     fn check(change: impl FnOnce(&mut Value), wanted: &[&str]) {
         let (from, mut to) = (template(), template());
         change(&mut to);

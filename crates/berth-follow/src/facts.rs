@@ -1,4 +1,4 @@
-//! What is shown of one workload besides how it stands: its pods, its revisions, its conditions, what was told of it.
+//! The details of one workload: its pods, revisions, conditions and events.
 
 use crate::{
     cluster_cache::ClusterCache,
@@ -21,31 +21,31 @@ use jiff::Timestamp;
 use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::Time};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// So many pods have their events shown.
+/// The maximum number of pods whose events are shown.
 const TELLING_PODS_MAX: usize = 50;
 const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 
-/// A revision that is kept.
+/// A stored revision.
 #[derive(Clone, Debug)]
 pub struct Revision {
-    /// Which.
+    /// Its number.
     pub number: RolloutRevision,
-    /// The object that keeps it.
+    /// The name of the object that stores it.
     pub keeper: String,
-    /// Its uid.
+    /// The uid of that object.
     pub keeper_uid: Uid,
-    /// Since when it is kept.
+    /// The creation time of that object.
     pub created: Option<Timestamp>,
-    /// What whoever made it wrote down.
+    /// The change cause that the user recorded.
     pub cause: Option<String>,
-    /// How many pods it has that have not ended.
+    /// The number of its pods that have not terminated.
     pub pods: usize,
-    /// What its pods are made from.
+    /// The template of its pods.
     pub template: Option<Arc<PodTemplateSpec>>,
 }
 
 impl Revision {
-    /// The images of its template.
+    /// Returns the images of its template.
     #[must_use]
     pub fn images(&self) -> Vec<String> {
         self.template.as_ref().map(|template| images(template)).unwrap_or_default()
@@ -56,16 +56,16 @@ impl Revision {
     }
 }
 
-/// A condition in Kubernetes' own words.
+/// A condition in Kubernetes' terms.
 #[derive(Clone, Debug)]
 pub struct Condition {
     /// `Available`.
     pub type_: String,
     /// `True`, `False`, `Unknown`.
     pub status: String,
-    /// Why.
+    /// The reason and message.
     pub text: String,
-    /// When it became so.
+    /// The last transition.
     pub since: Option<Timestamp>,
 }
 
@@ -76,27 +76,27 @@ impl Condition {
     }
 }
 
-/// What is shown of a workload besides how it stands.
+/// The details of a workload.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Which it is.
+    /// Its metadata.
     pub meta: Meta,
     /// Its pods.
     pub pods: Vec<Row>,
-    /// Newest first.
+    /// Its revisions, newest first.
     pub revisions: Vec<Revision>,
-    /// In its status.
+    /// The conditions of its status.
     pub conditions: Vec<Condition>,
-    /// Uids of what events may be about.
+    /// The uids of the objects whose events are shown.
     pub about: Vec<String>,
-    /// Strategy, policy, in words.
+    /// Strategy and policy in words.
     pub manner: String,
-    /// What it asks for in vain.
+    /// A setting that has no effect in this cluster.
     pub in_vain: Option<String>,
 }
 
 impl ClusterCache {
-    /// What is known of a workload; `None` if it is not there.
+    /// Returns the details of a workload, or `None` if it does not exist.
     #[must_use]
     pub fn facts(&self, id: &WorkloadId, now: Timestamp) -> Option<Facts> {
         match id.kind {
@@ -105,14 +105,14 @@ impl ClusterCache {
         }
     }
 
-    /// What the newest revision's template has otherwise than an earlier one's. Cheap, but for the first time.
+    /// Returns how the newest revision's template differs from an earlier one's. Cached after the first call.
     #[must_use]
     pub fn compared(&self, earlier: &Revision, newest: &Revision) -> Arc<Compared> {
         let both = earlier.kept().zip(newest.kept());
         both.map(|(earlier, newest)| self.comparisons.between(earlier, newest)).unwrap_or_default()
     }
 
-    /// What was told of these objects, by uid; the newest first.
+    /// Returns the events of these objects, by uid, newest first.
     #[must_use]
     pub fn told(&self, about: &[String]) -> Vec<Arc<NoteView>> {
         let mut notes: Vec<Arc<NoteView>> = {
@@ -214,7 +214,8 @@ fn vain_wishes_of_set(cluster_cache: &ClusterCache, set: &StatefulSetView) -> Op
     vain_wishes(cluster_cache, asks, asks_for_recreate.then_some((Gate::StatefulSetRecreateStrategy, "Recreate")))
 }
 
-/// What is said where `asks` for something of berth's, and for what a gate is for, is not heeded.
+/// Returns a message if the cluster ignores a setting: one that only berth supports (`asks`), or one whose feature gate
+/// is off.
 fn vain_wishes(cluster_cache: &ClusterCache, asks: bool, gated: Option<(Gate, &str)>) -> Option<String> {
     let switched_off = || {
         let (gate, wish) = gated.filter(|(gate, _)| !cluster_cache.gates.enabled(*gate))?;
@@ -229,7 +230,7 @@ fn newest_first(mut revisions: Vec<Revision>) -> Vec<Revision> {
 }
 
 fn about<'a>(meta: &'a Meta, parts: impl IntoIterator<Item = &'a Meta>, pods: &'a [Row]) -> Vec<String> {
-    // Those that are not available have something to tell.
+    // Events explain why a pod is not available.
     let telling = pods.iter().filter(|row| row.state != Some(PodState::Available)).take(TELLING_PODS_MAX).map(|row| &row.pod.meta);
     [meta].into_iter().chain(parts).chain(telling).map(|meta| meta.uid.to_string()).collect()
 }

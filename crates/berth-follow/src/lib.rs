@@ -1,10 +1,11 @@
-//! A cluster's workloads, kept current for whoever shows them: the page and the terminal.
+//! The current workloads of a cluster, for the dashboard and the terminal.
 //!
-//! Start with [`ClusterCache`](cluster_cache::ClusterCache): it follows a [`Cluster`](berth_controllers::Cluster), with the rights of whoever that was connected as, by one watch a resource. Of each
-//! workload a look and a short past are kept ([`board`], [`past`]), each changed by what is seen and by nothing else; what is shown besides is made when it is asked for
-//! ([`facts`], [`rows`]). What a reader can have done is in [`act`]: first a question that says what will happen, then the write.
+//! Start with [`ClusterCache`](cluster_cache::ClusterCache). It reads a [`Cluster`](berth_controllers::Cluster) with
+//! one watch per resource, with the rights of the connected user. It keeps the current state and a short past of each
+//! workload ([`board`], [`past`]). Only new readings change them. Other details are computed on request ([`facts`],
+//! [`rows`]). The module [`act`] executes a user's actions: first a question with the consequences, then the write.
 //!
-//! Nothing here knows how it is shown. Time and tasks come in through [`Env`](berth_env::Env).
+//! This crate is independent of the presentation. Time and tasks come in through [`Env`](berth_env::Env).
 
 pub mod act;
 pub mod board;

@@ -1,4 +1,5 @@
-//! Events are many: each rollout of many pods makes thousands, which stay for an hour. The newest of them are kept.
+//! Limits the cached events. A rollout of many pods creates thousands, which exist for an hour. Only the newest are
+//! cached.
 
 use berth_api::decode::from_json;
 use berth_controllers::{Change, RawObject};
@@ -10,10 +11,11 @@ use futures::{
 use serde::Deserialize;
 use std::collections::{BTreeMap, VecDeque};
 
-/// How many are kept of those that warn, and of the others: what is wrong with one workload is not to give way to what is well with all.
+/// The maximum number of cached warnings, and of other events. Normal events of many workloads must not displace the
+/// warnings of one.
 const KEPT_MAX: [usize; 2] = [10_000, 5_000];
 
-/// The changes, by which no more events are there than are kept: for each that is too many the oldest goes.
+/// Limits a stream of changes: for each event beyond the limit, it deletes the oldest one.
 pub(crate) fn newest(changes: BoxStream<'static, Change>) -> BoxStream<'static, Change> {
     let mut kept = Kept::up_to(KEPT_MAX);
     changes.flat_map(move |change| stream::iter(kept.take(change))).boxed()
@@ -21,9 +23,10 @@ pub(crate) fn newest(changes: BoxStream<'static, Change>) -> BoxStream<'static, 
 
 struct Kept {
     most: [usize; 2],
-    /// Of both sorts what came, the oldest first, each with its number. What came anew since is in it more than once.
+    /// The events of both types in order of arrival, each with its number. An event that was updated occurs more than
+    /// once.
     order: [VecDeque<(ObjectKey, u64)>; 2],
-    /// Under which number each that is there came last.
+    /// The last number of each cached event.
     there: BTreeMap<ObjectKey, u64>,
     next: u64,
 }
@@ -43,7 +46,7 @@ impl Kept {
         Self { most, order: Default::default(), there: BTreeMap::new(), next: 0 }
     }
 
-    /// The change, and what goes with it.
+    /// Returns the change, and the deletions that it causes.
     fn take(&mut self, change: Change) -> Vec<Change> {
         let mut gone = None;
         match &change {
@@ -61,7 +64,7 @@ impl Kept {
         [Some(change), gone].into_iter().flatten().collect()
     }
 
-    /// The one that is too many, if it has not come anew since.
+    /// Returns the oldest event beyond the limit, unless it was updated since.
     fn oldest_beyond(&mut self, sort: usize) -> Option<ObjectKey> {
         let is_beyond = self.most[sort] < self.order[sort].len();
         let (key, number) = if is_beyond { self.order[sort].pop_front()? } else { return None };
@@ -84,7 +87,7 @@ mod tests {
         Change::Applied { key: ObjectKey::new("shop", name), object }
     }
 
-    /// What is there after these changes.
+    /// Returns the events that remain after these changes.
     fn left(changes: Vec<Change>) -> BTreeSet<String> {
         let mut there = BTreeSet::new();
         for change in newest(stream::iter(changes).boxed()).collect::<Vec<_>>().now_or_never().expect("all is there") {

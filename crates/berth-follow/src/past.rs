@@ -1,4 +1,4 @@
-//! What was: how many pods a workload had in which state, for a while. Bounded, whatever happens.
+//! The recent past of a workload: the number of its pods by state. Its size is limited.
 
 use berth_chart::{Chart, Level, Mark, MarkKind, Pod, Sample};
 use berth_identity::{RolloutRevision, Uid};
@@ -9,17 +9,17 @@ use std::{
     time::Duration,
 };
 
-/// More moments are thinned out: of the older half every other one goes.
+/// The maximum number of moments. Beyond it, every other moment of the older half is removed.
 const MOMENTS_MAX: usize = 360;
 const LEVELS_MAX: usize = 64;
 const MARKS_MAX: usize = 64;
-/// More pods at once have no lives of their own: they are not drawn one by one.
+/// The maximum number of pods that are recorded and drawn individually.
 const PODS_MAX: usize = 24;
-/// With those that are gone.
+/// The same limit, including deleted pods.
 const LIVES_MAX: usize = 48;
-/// The longest stretch that is drawn.
+/// The longest period that is drawn.
 const WINDOW_MAX: SignedDuration = SignedDuration::from_hours(1);
-/// What is drawn before the last change.
+/// The part of the chart before the last change.
 const BEFORE: SignedDuration = SignedDuration::from_secs(5);
 
 /// The past of one workload.
@@ -30,9 +30,9 @@ pub struct Past {
     bound: VecDeque<(Timestamp, u32)>,
     marks: VecDeque<(Timestamp, MarkKind, String)>,
     lives: BTreeMap<Uid, Life>,
-    /// What revisions are called.
+    /// The names of revisions.
     names: BTreeMap<RolloutRevision, String>,
-    /// The number that each had, by the uid of what keeps it.
+    /// The number of each revision, by the uid of the object that stores it.
     keepers: BTreeMap<Uid, RolloutRevision>,
 }
 
@@ -49,25 +49,25 @@ struct Life {
     states: Vec<(Timestamp, Option<PodState>)>,
 }
 
-/// A workload's pods as they are.
+/// The current pods of a workload.
 #[derive(Clone, Debug, Default)]
 pub struct Present {
-    /// By revision.
+    /// The counts by revision.
     pub counts: BTreeMap<RolloutRevision, PodCounts>,
-    /// How many are wanted.
+    /// The desired number of pods.
     pub wanted: u32,
-    /// How many there may be.
+    /// The maximum number of pods.
     pub bound: Option<u32>,
-    /// One by one, where they are few.
+    /// The pods individually, if there are few.
     pub pods: Vec<(Uid, String, RolloutRevision, PodState)>,
-    /// What revisions are called.
+    /// The names of revisions.
     pub names: BTreeMap<RolloutRevision, String>,
-    /// What keeps them.
+    /// The revisions by the uid of the object that stores them.
     pub keepers: BTreeMap<Uid, RolloutRevision>,
 }
 
 impl Present {
-    /// PodCounts one pod.
+    /// Counts one pod.
     pub fn add(&mut self, uid: &Uid, name: &str, revision: RolloutRevision, state: PodState) {
         self.counts.entry(revision).or_default().moved(None, Some(state));
         if self.pods.len() <= PODS_MAX {
@@ -77,7 +77,7 @@ impl Present {
 }
 
 impl Past {
-    /// Takes in how it is now.
+    /// Records the current pods.
     pub fn note(&mut self, present: &Present, now: Timestamp) {
         self.renumber(&present.keepers);
         let counts: Vec<_> = present.counts.iter().map(|(revision, counts)| (*revision, *counts)).collect();
@@ -97,7 +97,8 @@ impl Past {
         self.note_lives(present, now);
     }
 
-    /// A revision that somebody goes back to gets a new number: what is remembered of it is remembered under that one, so that its pods are those of the newest.
+    /// Renumbers revisions after a rollback. A rollback gives the old revision a new number, and its recorded pods must
+    /// belong to the newest revision.
     fn renumber(&mut self, keepers: &BTreeMap<Uid, RolloutRevision>) {
         let moved: BTreeMap<RolloutRevision, RolloutRevision> =
             keepers.iter().filter_map(|(keeper, now)| self.keepers.get(keeper).filter(|was| *was != now).map(|was| (*was, *now))).collect();
@@ -127,7 +128,7 @@ impl Past {
             if life.states.last().is_none_or(|(_, last)| *last != Some(*state)) {
                 life.states.push((now, Some(*state)));
             }
-            // One that goes to and fro without end.
+            // A pod that changes its state back and forth.
             if MARKS_MAX < life.states.len() {
                 life.states.drain(1..MARKS_MAX / 2);
             }
@@ -147,7 +148,7 @@ impl Past {
         }
     }
 
-    /// Remembers that something happened.
+    /// Records an event.
     pub fn mark(&mut self, at: Timestamp, kind: MarkKind, text: String) {
         self.marks.push_back((at, kind, text));
         if MARKS_MAX < self.marks.len() {
@@ -155,14 +156,15 @@ impl Past {
         }
     }
 
-    /// As it is drawn. What is under way is drawn up to `now`; what is settled as it was when it settled, so that its picture stays the same.
+    /// Returns the chart. A running rollout is drawn up to `now`. A settled one is drawn as it settled, so that its
+    /// chart stays the same.
     #[must_use]
     pub fn chart(&self, title: String, note: String, now: Timestamp, is_under_way: bool) -> Chart {
         let last = self.moments.back().map(|moment| moment.at).into_iter().chain(self.marks.back().map(|(at, ..)| *at)).max();
         let last = last.unwrap_or(now);
         let end = if is_under_way { now.max(last) } else { last };
         let first = self.moments.front().map_or(end, |moment| moment.at);
-        // Of changes that follow closely on each other the first.
+        // The first of several changes in quick succession.
         let mut changes = self.marks.iter().rev().filter(|(_, kind, _)| *kind == MarkKind::Change).map(|(at, ..)| *at);
         let changed = changes.next().and_then(|at| at.checked_sub(BEFORE).ok()).unwrap_or(first);
         let longest = end.checked_sub(WINDOW_MAX).unwrap_or(first);
@@ -205,14 +207,14 @@ impl Past {
         }
     }
 
-    /// How much is remembered.
+    /// Returns the number of recorded moments.
     #[cfg(test)]
     fn size(&self) -> [usize; 5] {
         [self.moments.len(), self.wanted.len(), self.marks.len(), self.lives.len(), self.names.len()]
     }
 }
 
-/// Of the older half every other moment goes; the first stays.
+/// Removes every other moment of the older half, except the first.
 fn thin(moments: &mut VecDeque<Moment>) {
     let half = moments.len() / 2;
     let mut place = 0;
@@ -312,7 +314,7 @@ mod tests {
         both.add(&Uid::from("new"), "new", RolloutRevision(2), PodState::Starting);
         both.names.insert(RolloutRevision(2), "#2".to_owned());
         past.note(&Present { keepers: keepers(&[("a", RolloutRevision(1)), ("b", RolloutRevision(2))]), ..both }, at(10));
-        // It goes back: what keeps the old revision has the number 3 now, and so have its pods.
+        // After a rollback, the object of the old revision has the number 3, and so have its pods.
         let mut undone = Present {
             names: BTreeMap::from([(RolloutRevision(2), "#2".to_owned()), (RolloutRevision(3), "#3".to_owned())]),
             wanted: 3,
@@ -332,7 +334,7 @@ mod tests {
         assert_eq!(lanes, [("pod-1-0", 1), ("pod-1-1", 1), ("pod-1-2", 1), ("new", 0)], "one that went before, too");
     }
 
-    /// A workload may be seen long after it was made: how many pods it had meanwhile is unknown, and not 0.
+    /// The cache may discover a workload long after its creation. The number of its pods before that is unknown, not 0.
     #[test]
     fn nothing_is_drawn_of_the_time_before_a_workload_was_seen() {
         let mut past = Past::default();

@@ -1,4 +1,5 @@
-//! Looks at workloads: from what the caches know, to what the board shows. The sentences are those of `berth rollout status` and `berth explain`.
+//! Computes the state of workloads from the caches. The sentences are those of `berth rollout status` and
+//! `berth explain`.
 
 use crate::{
     board::{Card, Rank, Reading},
@@ -29,13 +30,14 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::PodTemplateSpec;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// How many pods that are not ready have their events read: those tell why, and one tells as much as a thousand.
+/// The maximum number of unready pods whose events are read. Events contain the reason, and one pod shows as much as a
+/// thousand.
 const TELLING_PODS_MAX: usize = 50;
-/// So many other things that it hangs on are shown.
+/// The maximum number of further obstacles that are shown.
 const OBSTACLES_MAX: usize = 8;
 
 impl ClusterCache {
-    /// How a workload is; `None` if it is not there.
+    /// Returns the current state of a workload, or `None` if it does not exist.
     pub(crate) fn reading(&self, id: &WorkloadId, now: Timestamp) -> Option<Reading> {
         match id.kind {
             WorkloadKind::Deployment => self.deployments.get(&id.key()).map(|deployment| self.deployment(&deployment, now)),
@@ -70,7 +72,7 @@ impl ClusterCache {
         }
         present.keepers =
             own.iter().filter(|set| RolloutRevision::UNSET < revision(set)).map(|set| (set.meta.uid.clone(), revision(set))).collect();
-        // The newest has its colour also while it has no pods.
+        // The newest revision has a color even without pods.
         let newest = own.iter().map(|set| revision(set)).max();
         let is_shown = |number: RolloutRevision| present.counts.contains_key(&number) || Some(number) == newest;
         let shown = own.iter().filter(|set| is_shown(revision(set)) || 0 < set.replicas);
@@ -128,7 +130,8 @@ impl ClusterCache {
         Reading { card, present }
     }
 
-    /// Those that it controls, and those that have the names of its own: as many as there are, however many it wants.
+    /// Returns the pods that the set controls, and the pods with the names of its ordinals. The number of existing pods
+    /// limits the work, not the number of desired ones.
     fn pods_of(&self, set: &StatefulSetView) -> Vec<Arc<PodView>> {
         let pods = self.pods.read();
         let wanted = ordinals(set);
@@ -140,7 +143,7 @@ impl ClusterCache {
         all.map(|pod| (pod.meta.key(), Arc::clone(pod))).collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
-    /// What pods that are not ready do not say themselves: that their node does not answer.
+    /// Adds a cause that unready pods do not report themselves: their node does not respond.
     fn beyond_pods(&self, mut causes: Causes, pods: &[Arc<PodView>]) -> Causes {
         if causes.list.iter().any(|cause| cause.kind == cause::Kind::NotReady) {
             let nodes = self.nodes.read();
@@ -150,7 +153,7 @@ impl ClusterCache {
         causes
     }
 
-    /// Warnings about these objects, and about pods that are not up and claims that those wait for.
+    /// Returns the warnings about these objects, about unready pods, and about the claims of those pods.
     fn warnings<'a>(&self, uids: impl IntoIterator<Item = &'a str>, pods: &[Arc<PodView>]) -> Vec<Arc<EventView>> {
         let notes = self.notes.read();
         let about = |notes: &Notes, uid: &str| {
@@ -173,7 +176,7 @@ fn count(pods: i32) -> u32 {
     u32::try_from(pods).unwrap_or(0)
 }
 
-/// The most pods that there may be, where terminating ones count.
+/// Returns the maximum number of pods, if terminating ones count.
 fn bound(deployment: &DeploymentView) -> Option<u32> {
     let counts_terminating = matches!(deployment.choices.policy, Ok(PodReplacementPolicy::TerminationComplete));
     let replicas = deployment.spec.replicas.unwrap_or(1);
@@ -183,10 +186,11 @@ fn bound(deployment: &DeploymentView) -> Option<u32> {
     (counts_terminating && is_rolling).then(|| count(replicas).saturating_add(u32::try_from(limits.surge).unwrap_or(0)))
 }
 
-/// How much of an image a legend has room for.
+/// The room for an image in a legend.
 const IMAGE_CHARS_MAX: usize = 20;
 
-/// `#3 web:2`: of an image what differs between revisions. Registry and path seldom do; of a long name the end stays, which is the tag.
+/// Returns a short name: `#3 web:2`. It omits registry and path, which seldom differ between revisions. It truncates a
+/// long image at the front, so that the tag remains.
 fn named(revision: RolloutRevision, template: &PodTemplateSpec) -> String {
     let images = images(template);
     let image = images.first().map_or("", |image| image.rsplit('/').next().unwrap_or(image));
@@ -203,10 +207,10 @@ pub(crate) fn images(template: &PodTemplateSpec) -> Vec<String> {
     containers.map(|container| container.image.clone().unwrap_or_default()).collect()
 }
 
-/// Waits that somebody may say are over.
+/// Reasons of waits that a user can end.
 const AT_STEPS: [&str; 5] = ["step_paused", "step_lasts", "step_analysed", "step_unanswered", "step_failed"];
 
-/// What a card is of.
+/// What a card describes.
 struct Subject<'a> {
     meta: &'a Meta,
     kind: &'static str,
@@ -254,7 +258,8 @@ fn card(look: RolloutStatus, subject: &Subject<'_>, template: &PodTemplateSpec, 
     }
 }
 
-/// What takes its time where nothing is in the way: of the pods that come, those that are least far; else of those that go.
+/// Returns what takes time if there is no obstacle: the new pods that are the least advanced, otherwise the terminating
+/// pods.
 fn on_the_way(present: &Present, min_ready_seconds: i32) -> Option<String> {
     let count = |of: PodState| present.counts.values().map(|counts| counts.of(of)).fold(0, u32::saturating_add);
     let are = |pods: u32, one: &str, many: &str| if pods == 1 { format!("1 pod {one}") } else { format!("{pods} pods {many}") };

@@ -1,15 +1,16 @@
-//! Texts, as they may be shown.
+//! Formats texts.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-/// A text of a cluster in one line, of a length that fits. What could mislead a reader is shown by its code; markup is escaped where it is put into a page.
+/// Returns a text of the cluster in one line of limited length. Misleading characters are shown by their code. The page
+/// escapes markup itself.
 #[must_use]
 pub fn shown(text: &str) -> String {
     berth_chart::one_line(text, 600)
 }
 
-/// How long ago, in words that do not change all the time.
+/// Returns the elapsed time, rounded so that the text changes rarely.
 #[must_use]
 pub fn ago(then: Timestamp, now: Timestamp) -> String {
     match now.duration_since(then).as_secs().max(0) {
@@ -35,7 +36,7 @@ pub fn counted(count: usize, one: &str, many: &str) -> String {
     format!("{grouped} {}", if count == 1 { one } else { many })
 }
 
-/// `1`, `25%`; what is not said is nothing.
+/// Formats the value: `1`, `25%`. A missing value is 0.
 #[must_use]
 pub fn number(value: Option<&IntOrString>) -> String {
     match value {

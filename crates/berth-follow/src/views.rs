@@ -1,4 +1,4 @@
-//! What is read of events, nodes and quotas.
+//! The views of events, nodes and quotas: the fields that are read.
 
 use berth_api::decode::from_json;
 use berth_controllers::cache::Index;
@@ -8,10 +8,10 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use std::{collections::BTreeMap, sync::Arc};
 
-/// No longer text of an event is kept.
+/// The maximum length of an event's message.
 const TEXT_BYTES_MAX: usize = 1000;
 
-/// Of which object something was read.
+/// The identity of an object.
 #[derive(Clone, Debug, Default)]
 struct Origin {
     metadata: WireMetadata,
@@ -30,17 +30,17 @@ impl Origin {
     }
 }
 
-/// What is read of an event.
+/// The view of an event.
 #[derive(Clone, Debug)]
 pub struct NoteView {
     origin: Origin,
-    /// As explanations read it.
+    /// The event as explanations read it.
     pub event: Arc<EventView>,
     /// `Pod web-1`.
     pub about: String,
-    /// Something is not as it should be.
+    /// Whether it is a warning.
     pub is_warning: bool,
-    /// How often it happened.
+    /// The number of occurrences.
     pub count: i64,
 }
 
@@ -100,7 +100,7 @@ fn cut(text: &mut String) {
 pub struct Notes(BTreeMap<Uid, BTreeMap<ObjectKey, Arc<NoteView>>>);
 
 impl Notes {
-    /// Those about the object of this uid.
+    /// Returns the events about the object with this uid.
     pub fn about(&self, uid: &str) -> impl Iterator<Item = &Arc<NoteView>> {
         self.0.get(uid).into_iter().flat_map(BTreeMap::values)
     }
@@ -120,19 +120,19 @@ impl Index<NoteView> for Notes {
     }
 }
 
-/// What is read of a node.
+/// The view of a node.
 #[derive(Clone, Debug)]
 pub struct NodeView {
     origin: Origin,
-    /// It takes part.
+    /// Whether the node is ready.
     pub is_ready: bool,
-    /// Why it is not, where it is not.
+    /// Why it is not ready.
     pub why: String,
-    /// It takes no more pods.
+    /// Whether it is cordoned.
     pub is_cordoned: bool,
-    /// Where it is; empty where nobody says.
+    /// Its zone, empty if the node has no zone label.
     pub zone: String,
-    /// How many pods it takes.
+    /// Its maximum number of pods.
     pub pods_max: String,
 }
 
@@ -193,24 +193,24 @@ impl View for NodeView {
 }
 
 impl NodeView {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.origin.name
     }
 
-    /// When it was made.
+    /// Returns its creation time.
     #[must_use]
     pub fn created(&self) -> Option<Timestamp> {
         self.origin.metadata.creation_timestamp.as_ref().map(|time| time.0)
     }
 }
 
-/// What is read of a quota.
+/// The view of a quota.
 #[derive(Clone, Debug)]
 pub struct QuotaView {
     origin: Origin,
-    /// Of each resource what is used, and how much may be.
+    /// Used and hard quantities by resource.
     pub figures: BTreeMap<String, (String, String)>,
 }
 
@@ -246,13 +246,13 @@ impl View for QuotaView {
 }
 
 impl QuotaView {
-    /// Where it is.
+    /// Returns its namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.origin.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.origin.name
