@@ -1,23 +1,24 @@
-//! Where a workload has its page.
+//! The URL of a workload's page.
 
 use berth_workloads::workload::WorkloadId;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use std::borrow::Cow;
 
-/// What a path, or the value of a query, may have as it is.
+/// The characters that need no escape in a path or in the value of a query.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// A workload's page.
+/// Returns the path of a workload's page.
 pub(crate) fn path(id: &WorkloadId) -> String {
     format!("/ns/{}/{}/{}", plain(&id.namespace), id.kind.resource().plural, plain(&id.name))
 }
 
-/// A text as it may stand in a path or in the value of a query.
+/// Escapes a text for a path or for the value of a query.
 pub(crate) fn plain(text: &str) -> String {
     utf8_percent_encode(text, PLAIN).to_string()
 }
 
-/// A page, or a part of one, whose links lead below `base`. In texts of a cluster every quotation mark is escaped: what is found here is markup of ours.
+/// Prefixes the links of a page, or of a part, with `base`. Texts of the cluster have escaped quotation marks, so each
+/// match is markup of the dashboard.
 pub(crate) fn below<'a>(base: &str, html: &'a str) -> Cow<'a, str> {
     if base.is_empty() {
         return Cow::Borrowed(html);

@@ -1,8 +1,9 @@
-//! Whether a request may be answered at all: before anybody asks who sends it.
+//! Rejects unsafe requests before their session is read.
 //!
-//! A name that leads to loopback (DNS rebinding) makes another page's requests look as if they came from ours; so the name that a request is for counts. Cookies are
-//! shared by all ports of a host, and `SameSite` does not see ports. So a session's cookie is for a path that no other server knows: browsers send it to no other
-//! port. Whatever changes something must come from a page of ours: its `Origin`, and a token that only such a page has.
+//! A name that resolves to loopback (DNS rebinding) makes another site's requests appear as same-origin. The guard
+//! therefore checks the `Host`. All ports of a host share cookies, and `SameSite` ignores ports. A session's cookie is
+//! therefore limited to a random path, so that browsers send it to no other port. A request with a side effect must
+//! come from a page of the dashboard: the guard checks its `Origin` and a token that only these pages contain.
 
 use crate::session::{Session, is_same};
 use hyper::{
@@ -11,31 +12,31 @@ use hyper::{
 };
 use std::net::{IpAddr, SocketAddr};
 
-/// What browsers say of where a request comes from.
+/// The browser's classification of a request's origin.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// So many cookies of one name are looked at.
+/// The maximum number of cookies with one name that are read.
 const COOKIES_MAX: usize = 16;
 
-/// Where we are, as browsers name it.
+/// The addresses of the dashboard, as browsers name them.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerAddress {
-    /// `127.0.0.1:8443`, `localhost:8443`, …: in lower case.
+    /// Hosts in lower case: `127.0.0.1:8443`, `localhost:8443`, ….
     hosts: Vec<String>,
     is_tls: bool,
     port: u16,
 }
 
-/// Why a request is not answered.
+/// Why a request is rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// It is for another host.
+    /// The request is for another host.
     Host,
-    /// Nothing but GET, HEAD and POST is known.
+    /// The method is not GET, HEAD or POST.
     Method,
-    /// What changes something comes from elsewhere.
+    /// A request with a side effect comes from another origin.
     Origin,
-    /// It does not have the token of our pages.
+    /// The form does not have the session's token.
     Form,
 }
 
@@ -59,7 +60,7 @@ impl Refused {
 }
 
 impl ServerAddress {
-    /// Where somebody who listens at `address` is found; `names` are further ones.
+    /// Returns the addresses of a server that listens at `address`. `names` are additional host names.
     pub(crate) fn new(address: SocketAddr, names: &[String], is_tls: bool) -> Self {
         let loopback = ["localhost", "127.0.0.1", "[::1]"].map(str::to_owned);
         let own = match address.ip() {
@@ -79,14 +80,15 @@ impl ServerAddress {
         Self { hosts: all.flat_map(with_port).collect(), is_tls, port }
     }
 
-    /// The cookie's name: of this port alone, so that two of us do not sign each other out.
+    /// Returns the cookie's name. It contains the port, so that two dashboards on one host do not overwrite each
+    /// other's cookie.
     pub(crate) fn cookie(&self) -> String {
-        // Browsers take a name that begins so from a secure page alone.
+        // Browsers accept this prefix only from a secure page.
         let prefix = if self.is_tls { "__Secure-" } else { "" };
         format!("{prefix}berth-{}", self.port)
     }
 
-    /// Whether a request is for us, and does not come from elsewhere where that matters.
+    /// Checks the host, the method and the origin of a request.
     ///
     /// # Errors
     /// [`Refused`].
@@ -104,7 +106,8 @@ impl ServerAddress {
         }
     }
 
-    /// What the cookie says, as often as it is there: another port of this host can set one of the same name, which opens nothing.
+    /// Returns all values of the session's cookie. Another port of this host can set a cookie of the same name, which
+    /// matches no session.
     pub(crate) fn session_cookies<'h>(&self, headers: &'h HeaderMap) -> Vec<&'h str> {
         let name = self.cookie();
         let all = headers.get_all(COOKIE).iter().filter_map(|value| value.to_str().ok()).flat_map(|value| value.split(';'));
@@ -112,7 +115,7 @@ impl ServerAddress {
         ours.take(COOKIES_MAX).collect()
     }
 
-    /// What sets the cookie for the pages below `base`; an empty one takes it away.
+    /// Returns the header that sets the cookie for the pages below `base`. An empty value deletes it.
     pub(crate) fn set_cookie(&self, value: &str, base: &str) -> HeaderValue {
         let secure = if self.is_tls { "; Secure" } else { "" };
         let age = if value.is_empty() { "; Max-Age=0" } else { "" };
@@ -121,7 +124,7 @@ impl ServerAddress {
     }
 }
 
-/// Whether a form comes from a page of this session.
+/// Checks that a form comes from a page of this session.
 ///
 /// # Errors
 /// [`Refused::Form`].
@@ -129,19 +132,20 @@ pub(crate) fn check_form(session: &Session, given: Option<&str>) -> Result<(), R
     given.filter(|given| is_same(given, &session.form_token)).map(drop).ok_or(Refused::Form)
 }
 
-/// Whether somebody has come by a link of another site: browsers leave a strict cookie at home then.
+/// Whether the user followed a link of another site. Browsers omit a strict cookie then.
 pub(crate) fn comes_from_elsewhere(headers: &HeaderMap) -> bool {
     headers.get(SEC_FETCH_SITE).is_some_and(|site| site == "cross-site")
 }
 
-/// A header that stands there once.
+/// Returns the value of a header that occurs exactly once.
 fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h str> {
     let mut all = headers.get_all(name).iter();
     let first = all.next()?.to_str().ok()?;
     all.next().is_none().then_some(first)
 }
 
-/// What every answer says: nothing is kept, framed, sniffed or told to others, and nothing runs or is loaded but our own files.
+/// The security headers of every response: browsers must not cache, frame or sniff it, send a referrer, or load
+/// anything but the dashboard's own files.
 pub(crate) const HEADERS: &[(&str, &str)] = &[
     (
         "content-security-policy",

@@ -1,11 +1,13 @@
-//! The web page: all workloads of a cluster, how they stand and why they wait; one workload as a picture over time, with its pods, events and revisions; nodes; quotas.
+//! The web dashboard: all workloads of a cluster with their state and wait reason, one workload with its chart, pods,
+//! events and revisions, nodes, and quotas.
 //!
-//! Start with [`Dashboard`]. What is shown is read through a [`Cluster`], with the rights of whoever that was connected as, and kept current by
-//! `berth-follow`, as for terminals; pages are rendered of it here, by the server ([`pages`]), so that a page costs what it shows and not what there is.
-//! A page that is open is kept live by one stream of changes, which is resumed where it breaks ([`stream`]). One script of our own puts its parts in place; without it
-//! all is there but the movement.
+//! Start with [`Dashboard`]. It reads a [`Cluster`] with the rights of the connected user. `berth-follow` keeps the
+//! data current, as for terminals. The server renders the pages ([`pages`]), so that a page costs what it shows, not
+//! what the cluster contains. One stream of changes keeps an open page current and resumes after an interruption
+//! ([`stream`]). One script replaces the changed parts. Without it the pages are complete but static.
 //!
-//! Anybody may send requests to an address: who gets an answer is decided in [`guard`] and [`session`], before anything else is looked at.
+//! Any client can send requests to the address. [`guard`] and [`session`] decide which ones get a response before any
+//! other code reads them.
 //!
 //! [`Cluster`]: berth_controllers::Cluster
 

@@ -1,7 +1,7 @@
-//! Pages: HTML rendered from what is known. Each is made of parts, which change by themselves, within a frame that does not.
+//! Pages: HTML that is rendered from the cached state. A page has a static frame and parts that change independently.
 //!
-//! Pure, but for the locks of what is read. Texts of a cluster may be anybody's: markup in them is escaped, by `maud`, and what could mislead a reader is shown by its
-//! code ([`shown`]).
+//! Rendering is pure, except for the locks of the caches. Texts of a cluster are untrusted: `maud` escapes markup in
+//! them, and [`shown`] shows misleading characters by their code.
 
 mod frame;
 mod list;
@@ -24,21 +24,21 @@ use std::{borrow::Cow, fmt::Write};
 
 pub(crate) use frame::{Reader, SignIn, missing, sign_in, whole};
 
-/// The script: the only one there is.
+/// The only script.
 pub(crate) const SCRIPT: &str = include_str!("../web/live.js");
 
-/// The style sheet, with that of the pictures.
+/// Returns the style sheet, with the style of charts.
 pub(crate) fn style() -> String {
     format!("{}\n{}", include_str!("../web/style.css"), berth_chart::STYLE)
 }
 
-/// What somebody looks at. A link says all of it.
+/// A page, as its URL identifies it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Page {
     Workloads(list::Filter),
     Workload {
         id: WorkloadId,
-        /// Which page of its pods, from 1 on.
+        /// The page number within the list of pods, from 1.
         pods: usize,
     },
     Nodes,
@@ -51,7 +51,7 @@ pub(crate) enum Page {
     },
 }
 
-/// A piece of a page that changes by itself: what stands in the element `part-NAME`.
+/// A part of a page that changes independently: the content of the element `part-NAME`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) name: &'static str,
@@ -59,7 +59,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// A few letters that tell it from what it is at other times.
+    /// Returns a short digest of the content.
     pub(crate) fn digest(&self) -> String {
         let digest = Sha256::digest(&self.html);
         digest.iter().take(6).fold(String::new(), |mut text, byte| {
@@ -69,13 +69,13 @@ impl Part {
     }
 }
 
-/// What a reader has who has these parts.
+/// Returns the digests of these parts, which identify what the browser shows.
 pub(crate) fn seen(parts: &[Part]) -> String {
     parts.iter().map(Part::digest).collect::<Vec<_>>().join(".")
 }
 
 impl Page {
-    /// Reads an address.
+    /// Parses a URL.
     pub(crate) fn parse(path: &str, query: &str) -> Option<Self> {
         let value = |key: &str| form_urlencoded::parse(query.as_bytes()).find(|(of, _)| of == key).map(|(_, value)| value.into_owned());
         let pods = || value("pods").and_then(|page| page.parse().ok()).filter(|page| 0 < *page).unwrap_or(1);
@@ -98,7 +98,7 @@ impl Page {
         }
     }
 
-    /// Its address.
+    /// Returns the URL.
     pub(crate) fn address(&self) -> String {
         let with = |path: String, pairs: &[(&str, String)]| {
             let pairs: Vec<_> =
@@ -117,7 +117,7 @@ impl Page {
         }
     }
 
-    /// What it is called.
+    /// Returns the page title.
     fn title(&self, cluster_cache: &ClusterCache) -> String {
         match self {
             Self::Workloads(_) => "Workloads".to_owned(),
@@ -129,7 +129,7 @@ impl Page {
     }
 }
 
-/// The parts of a page, as they are now; `None` if what it is about is not there.
+/// Renders the current parts of a page. Returns `None` if its object does not exist.
 pub(crate) fn parts(cluster_cache: &ClusterCache, page: &Page) -> Option<Vec<Part>> {
     let now = cluster_cache.env.clock.now();
     let parts = match page {
@@ -143,7 +143,7 @@ pub(crate) fn parts(cluster_cache: &ClusterCache, page: &Page) -> Option<Vec<Par
     Some([notes].into_iter().chain(parts).map(|(name, html)| Part { name, html: html.into_string() }).collect())
 }
 
-/// What keeps the page from being whole.
+/// Renders the reasons why the page is incomplete.
 fn notes(cluster_cache: &ClusterCache) -> Markup {
     let unreadable = cluster_cache.unreadable();
     html! {
@@ -157,14 +157,14 @@ fn notes(cluster_cache: &ClusterCache) -> Markup {
     }
 }
 
-/// How long ago, in words that do not change all the time.
+/// Renders the elapsed time, rounded so that the text changes rarely.
 fn ago(then: Option<Timestamp>, now: Timestamp) -> Markup {
     let Some(then) = then else { return html! { "–" } };
     let text = text::ago(then, now);
     html! { time datetime=(then.strftime("%Y-%m-%dT%H:%M:%SZ")) { (text) } }
 }
 
-/// To the page before and the one after.
+/// Renders the links to the previous and the next page.
 fn turns(page: usize, pages: usize, address: impl Fn(usize) -> String) -> Markup {
     html! {
         @if 1 < pages {

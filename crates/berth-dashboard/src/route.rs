@@ -1,4 +1,5 @@
-//! Which request gets which answer: after [`guard`](crate::guard), strangers get the page to sign in, and those who have signed in get pages.
+//! Routes requests. After [`guard`](crate::guard), a request without a session gets the sign-in page, and others get
+//! their pages.
 
 use crate::{
     act::Verb,
@@ -26,27 +27,27 @@ use tokio::time::timeout;
 
 /// The largest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 << 10;
-/// How long somebody who signs in may wait for the first look at the cluster.
+/// How long signing in waits for the first reading of the cluster.
 const FIRST_LOOK_MAX: SignedDuration = SignedDuration::from_secs(2);
-/// Whose connections those of sessions are: all readers share their places.
+/// The owner of the connections of all sessions, which share one limit.
 const READER: &str = "reader";
-/// How long a form may take to come.
+/// The maximum time to receive a form.
 const FORM_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Where a link leads.
+/// The first page after signing in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FirstPage {
-    /// To all workloads.
+    /// All workloads.
     Workloads,
-    /// To the workload that needs attention most; to all, where each is complete.
+    /// The workload that needs attention most, or all workloads if each is complete.
     UnderWay,
 }
 
-/// All that answers are made of.
+/// The context of all responses.
 pub(crate) struct DashboardContext {
     pub(crate) cluster_cache: std::sync::Arc<ClusterCache>,
     pub(crate) address: ServerAddress,
-    /// Which cluster is shown, and as whom.
+    /// The cluster, and the user that the dashboard is connected as.
     pub(crate) title: String,
     /// `http://127.0.0.1:7777`.
     pub(crate) root: String,
@@ -55,9 +56,9 @@ pub(crate) struct DashboardContext {
     pub(crate) sessions: Mutex<Sessions>,
 }
 
-/// What an answer says, before it is sent.
+/// The content of a response before it is sent.
 pub(crate) enum Content {
-    /// A page, or another text.
+    /// A page or another text.
     Text(Bytes),
     /// A stream of changes.
     Events(BoxStream<'static, Bytes>),
@@ -66,7 +67,7 @@ pub(crate) enum Content {
 pub(crate) type Answer = Response<Content>;
 
 impl Content {
-    /// The same on its way. Its request counts as open until it is sent.
+    /// Converts the content to a body. The request counts as open until the body is sent.
     pub(crate) fn into_body(self, open: Open) -> Body {
         match self {
             Self::Text(text) => Body::whole(Some(Piece::uncounted(text)), Some(open)),
@@ -84,13 +85,13 @@ impl DashboardContext {
         self.address_of(&lock(&self.sessions).link(&*env.rng, env.clock.now()))
     }
 
-    /// Ends what is open: nobody is signed in any more.
+    /// Ends all sessions, and with them their open streams.
     pub(crate) fn close(&self) {
         lock(&self.sessions).end_all();
         self.cluster_cache.tell();
     }
 
-    /// Where somebody goes who has signed in and did not say where to.
+    /// Returns the first page after signing in without a requested page.
     async fn first_page(&self) -> String {
         if self.first == FirstPage::UnderWay {
             self.cluster_cache.looked(FIRST_LOOK_MAX).await;
@@ -107,7 +108,7 @@ impl DashboardContext {
     }
 }
 
-/// The answer to one request.
+/// Responds to a request.
 pub(crate) async fn answer(context: &DashboardContext, slot: &berth_http::ConnectionSlot, request: Request<Incoming>) -> Answer {
     let mut answer = match context.address.check(request.method(), request.headers()) {
         Ok(()) => served(context, slot, request).await,
@@ -119,7 +120,7 @@ pub(crate) async fn answer(context: &DashboardContext, slot: &berth_http::Connec
     answer
 }
 
-/// The path of a session's pages that an address begins with, if any, and the rest: `/~…` and `/nodes`.
+/// Splits a path into the path of a session, if any, and the rest: `/~…` and `/nodes`.
 fn split_base(path: &str) -> (&str, &str) {
     if !path.starts_with(BASE_START) {
         return ("", path);
@@ -129,15 +130,15 @@ fn split_base(path: &str) -> (&str, &str) {
     (base, if rest.is_empty() { "/" } else { rest })
 }
 
-/// Who has signed in and asks.
+/// A session that sent a request.
 struct SignedIn {
     session: Session,
     cookie: String,
-    /// Below which path the links of the answer lead.
+    /// The path prefix for the links of the response.
     base: String,
 }
 
-/// Who asks, if that is a client that has signed in. Below the path of a session that session alone counts.
+/// Returns the session of the request, if any. Below the path of a session, only that session is valid.
 fn signed_in(context: &DashboardContext, request: &Request<Incoming>) -> Option<SignedIn> {
     let now = context.cluster_cache.env.clock.now();
     let (base, _) = split_base(request.uri().path());
@@ -186,7 +187,7 @@ fn missing(context: &DashboardContext, reader: &SignedIn, page: Option<&Page>) -
     html(StatusCode::NOT_FOUND, &below(&reader.base, &pages::missing(by, page)))
 }
 
-/// Somebody who has not signed in: a page's reader is shown where to, anybody else is told.
+/// Responds to a request without a session: a page redirects to the sign-in page, other requests fail.
 fn stranger(request: &Request<Incoming>, path: &str) -> Answer {
     let wants_page = *request.method() != Method::POST && path != "/stream";
     if !wants_page {
@@ -196,7 +197,7 @@ fn stranger(request: &Request<Incoming>, path: &str) -> Answer {
     to(&format!("/sign-in?next={}", plain(&format!("{path}{query}"))))
 }
 
-/// Signing in: by a link, or by what is typed in from it.
+/// Signs in with the token of a link, or with a token that the user typed.
 async fn sign_in(context: &DashboardContext, request: Request<Incoming>) -> Answer {
     let is_from_elsewhere = guard::comes_from_elsewhere(request.headers());
     let query = pairs(request.uri().query().unwrap_or_default().as_bytes());
@@ -211,7 +212,7 @@ async fn sign_in(context: &DashboardContext, request: Request<Incoming>) -> Answ
             return html(StatusCode::OK, &pages::sign_in(&next, pages::SignIn::Told));
         }
         let token = form.get("token").map(|token| token.trim()).unwrap_or_default();
-        // Whoever takes the whole link.
+        // The user may paste the whole link.
         let token = token.rsplit_once("token=").map_or(token, |(_, token)| token);
         return enter(context, token, &next).await;
     }
@@ -222,7 +223,8 @@ async fn sign_in(context: &DashboardContext, request: Request<Incoming>) -> Answ
     if let Some(reader) = signed_in(context, &request) {
         return to(&format!("{}{next}", reader.base));
     }
-    // A browser that follows a link of another site leaves the cookie at home; where it comes again from here it brings it.
+    // A browser omits the cookie if the user followed a link of another site. It sends the cookie when this page
+    // repeats the request.
     let state = if is_from_elsewhere && !query.contains_key("again") { pages::SignIn::Again } else { pages::SignIn::Asked };
     html(StatusCode::OK, &pages::sign_in(&next, state))
 }
@@ -242,7 +244,7 @@ async fn enter(context: &DashboardContext, token: &str, next: &str) -> Answer {
     }
 }
 
-/// Where somebody wants to go on: a path of ours, and nothing that a browser could take for another host's.
+/// Returns the page to open after signing in: a local path that no browser interprets as another host.
 fn own_path(next: Option<&String>) -> String {
     let is_own = |next: &&String| {
         next.starts_with('/')
@@ -253,7 +255,7 @@ fn own_path(next: Option<&String>) -> String {
     next.filter(is_own).map_or_else(|| "/".to_owned(), String::clone)
 }
 
-/// What changes something.
+/// Handles requests with a side effect.
 async fn changed(context: &DashboardContext, request: Request<Incoming>, path: &str, reader: &SignedIn) -> Answer {
     let SignedIn { session, cookie, base } = reader;
     let Some(form) = form(request).await else { return text(StatusCode::BAD_REQUEST, "this form is not valid\n") };
@@ -262,7 +264,7 @@ async fn changed(context: &DashboardContext, request: Request<Incoming>, path: &
     }
     if path == "/sign-out" {
         lock(&context.sessions).end(cookie);
-        // Its streams end when they look.
+        // The session's streams end when they wake up.
         context.cluster_cache.tell();
         let mut answer = to("/sign-in");
         answer.headers_mut().insert(SET_COOKIE, context.address.set_cookie("", &session.base));
@@ -281,7 +283,7 @@ async fn changed(context: &DashboardContext, request: Request<Incoming>, path: &
     }
 }
 
-/// `/ns/shop/deployments/web/undo`: what is to be done, and to what.
+/// Parses an action and its workload: `/ns/shop/deployments/web/undo`.
 fn action(path: &str) -> Option<(WorkloadId, Verb)> {
     let (workload, verb) = path.rsplit_once('/')?;
     match Page::parse(workload, "")? {
@@ -290,7 +292,7 @@ fn action(path: &str) -> Option<(WorkloadId, Verb)> {
     }
 }
 
-/// The stream of changes of a page.
+/// Opens the stream of changes of a page.
 fn opened(context: &DashboardContext, request: &Request<Incoming>, reader: &SignedIn) -> Answer {
     let query = pairs(request.uri().query().unwrap_or_default().as_bytes());
     let (path, rest) = query.get("page").map(|page| page.split_once('?').unwrap_or((page, ""))).unwrap_or_default();
@@ -313,7 +315,7 @@ async fn form(request: Request<Incoming>) -> Option<BTreeMap<String, String>> {
     Some(pairs(&body.to_bytes()))
 }
 
-/// Of what stands there twice the first.
+/// Parses a form. The first value of a duplicate key wins.
 fn pairs(text: &[u8]) -> BTreeMap<String, String> {
     let mut pairs = BTreeMap::new();
     for (key, value) in form_urlencoded::parse(text) {
@@ -340,7 +342,7 @@ fn text(code: StatusCode, text: &'static str) -> Answer {
     answer
 }
 
-/// Sends a browser elsewhere, by GET. `path` is ASCII without blanks.
+/// Redirects the browser with a GET. `path` must be ASCII without blanks.
 fn to(path: &str) -> Answer {
     let mut answer = text(StatusCode::SEE_OTHER, "");
     answer.headers_mut().insert(LOCATION, HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static("/")));

@@ -1,4 +1,4 @@
-//! Where the page is served, and how much its connections may take.
+//! The server of the dashboard, and the limits of its connections.
 
 use crate::{
     cluster_cache::ClusterCache,
@@ -24,8 +24,8 @@ use std::{
     time::Duration,
 };
 
-/// What connections may take. Those without a session are strangers': a browser opens a few for each page. Those of sessions are a stream for each page that is
-/// open, and those that a browser keeps.
+/// The limits of connections. Connections without a session are anonymous, and a browser opens a few per page. A
+/// session has one stream per open page, and the idle connections of its browser.
 const LIMITS: Limits = Limits {
     strangers: 96,
     known: READERS_MAX,
@@ -41,73 +41,73 @@ const LIMITS: Limits = Limits {
 };
 const READERS_MAX: usize = 256;
 
-/// What a dashboard needs to be told.
+/// The options of a dashboard.
 pub struct Options {
-    /// Where to listen; port 0 takes any free one. An address that is not loopback wants TLS.
+    /// The address to listen on. Port 0 selects a free port. An address other than loopback requires TLS.
     pub bind: SocketAddr,
-    /// Its certificate and key; `None`: it is served without TLS, on loopback alone.
+    /// The certificate and key. `None`: no TLS, on loopback only.
     pub tls: Option<TlsOptions>,
-    /// Names besides the address under which it is found.
+    /// Additional host names of the dashboard.
     pub names: Vec<String>,
-    /// Which cluster it shows, and as whom.
+    /// The name of the cluster, and the user that the dashboard is connected as.
     pub title: String,
     /// The feature gates of the cluster's controllers.
     pub gates: FeatureGates,
-    /// What is said of controllers that heed nothing of berth's; `None`: they are berth's.
+    /// The message if the cluster's controllers do not support berth's fields. `None`: they do.
     pub unheeded: Option<String>,
-    /// What forecasts a change before it is made; `None`: nothing does.
+    /// Forecasts the consequences of an action. `None`: no forecasts.
     pub forecaster: Option<Arc<dyn Forecaster>>,
-    /// When what the cluster has is read, and a past begins.
+    /// When the watches of the cluster start.
     pub following: Following,
-    /// What somebody sees who has followed a link.
+    /// The first page after signing in.
     pub first: FirstPage,
-    /// Has a new link told to the owner, and to nobody else; each works once, for a minute.
+    /// Prints a new link for the owner only. Each link works once, for a minute.
     pub tell: Box<dyn Fn(&str) + Send + Sync>,
 }
 
-/// When a cluster is followed.
+/// When the watches of a cluster start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Following {
-    /// As soon as the dashboard listens.
+    /// When the dashboard listens.
     AtOnce,
-    /// When somebody has signed in for the first time: until then it costs nothing.
+    /// When a user signs in for the first time. Until then the dashboard reads nothing.
     WhenSomebodyReads,
 }
 
-/// PEM texts.
+/// A certificate and its key, in PEM.
 pub struct TlsOptions {
-    /// The certificate, and those between it and an authority.
+    /// The certificate chain.
     pub certificates: String,
-    /// Its key.
+    /// The private key.
     pub key: String,
 }
 
-/// Why there is no dashboard.
+/// Why the dashboard cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Anybody on the way could read along, and take the session over.
+    /// Without TLS, an attacker on the network could read the traffic and take over the session.
     #[error("{address} is not loopback and requires TLS: add --tls-cert-file and --tls-private-key-file")]
     Plain {
-        /// Where.
+        /// The address.
         address: SocketAddr,
     },
-    /// The address cannot be used.
+    /// The dashboard cannot listen on the address.
     #[error("could not listen on {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A PEM text holds no certificate or no key.
+    /// A PEM text has no certificate or no key.
     #[error("the certificate or its key is not valid PEM")]
     Pem,
-    /// The TLS library does not take them.
+    /// The TLS library rejects the certificate or key.
     #[error("the certificate and its key cannot be used for TLS")]
     Certificate(#[source] rustls::Error),
 }
 
-/// A dashboard that listens. Nothing is answered before [`Dashboard::serve`].
+/// A dashboard that listens. It accepts no request before [`Dashboard::serve`].
 pub struct Dashboard {
     listener: Listener,
     tls: Option<Arc<ServerConfig>>,
@@ -115,7 +115,7 @@ pub struct Dashboard {
 }
 
 impl Dashboard {
-    /// Listens.
+    /// Listens on the address.
     ///
     /// # Errors
     /// [`BindError`].
@@ -152,32 +152,32 @@ impl Dashboard {
         Ok(Self { listener, tls, context: Arc::new(context) })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.listener.local_addr()
     }
 
-    /// A new link: it works once, for a minute. The one before works no more.
+    /// Returns a new link, which works once, for a minute. It invalidates the previous link.
     #[must_use]
     pub fn link(&self) -> String {
         self.context.link()
     }
 
-    /// What makes links while this is served.
+    /// Returns a source of links, for use while the dashboard is served.
     #[must_use]
     pub fn links(&self) -> Links {
         Links(Arc::clone(&self.context))
     }
 
-    /// Answers requests until `shutdown` resolves. Then streams end, and what is being answered may go on for a second.
+    /// Serves requests until `shutdown` resolves. Then streams end, and requests in progress have one second to finish.
     pub fn serve<'s>(self, shutdown: impl Future<Output = ()> + Send + 's) -> BoxFuture<'s, ()> {
         let Self { listener, tls, context } = self;
         listener.serve(Arc::new(Served { tls, context }), LIMITS, shutdown.boxed())
     }
 }
 
-/// The dashboard, as its server sees it.
+/// The dashboard as its server uses it.
 struct Served {
     tls: Option<Arc<ServerConfig>>,
     context: Arc<DashboardContext>,
@@ -188,7 +188,7 @@ impl Service for Served {
         Box::new(Connected { tls: self.tls.clone(), context: Arc::clone(&self.context), origin: origin.clone() })
     }
 
-    /// Streams have no other end.
+    /// Streams end only here.
     fn stop(&self) {
         self.context.close();
     }
@@ -211,12 +211,12 @@ impl Connection for Connected {
     }
 }
 
-/// Makes links to a dashboard that is served.
+/// Creates links to a running dashboard.
 #[derive(Clone)]
 pub struct Links(Arc<DashboardContext>);
 
 impl Links {
-    /// As [`Dashboard::link`].
+    /// Returns a new link, as [`Dashboard::link`].
     #[must_use]
     pub fn another(&self) -> String {
         self.0.link()

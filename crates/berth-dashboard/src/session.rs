@@ -1,6 +1,7 @@
-//! Who has signed in: links that work once and for a short time, and the sessions that they open. Kept in memory alone: a cookie is worth nothing to the next process.
+//! Sign-in links, which work once and for a short time, and the sessions that they open. Both are in memory only, so a
+//! cookie is invalid after a restart.
 //!
-//! Secrets are looked up by their digest, so that no time tells how much of one was right.
+//! Secrets are looked up by their digest, so that the response time reveals nothing about them.
 
 use base64::{Engine, prelude::BASE64_URL_SAFE_NO_PAD};
 use berth_env::Rng;
@@ -12,29 +13,29 @@ use std::{
 };
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// How long a link works.
+/// The lifetime of a link.
 pub(crate) const LINK_LASTS: SignedDuration = SignedDuration::from_secs(60);
-/// How long somebody may be away.
+/// How long a session may be idle.
 const IDLE_MAX: SignedDuration = SignedDuration::from_hours(12);
-/// How long a session lasts at most.
+/// The maximum lifetime of a session.
 const AGE_MAX: SignedDuration = SignedDuration::from_hours(72);
-/// With one more the one that was not used for longest ends.
+/// The maximum number of sessions. Another one ends the session that was idle for longest.
 const SESSIONS_MAX: usize = 16;
-/// How long after a link was made another may be asked for.
+/// The minimum time between links on request.
 const LINK_PAUSE: SignedDuration = SignedDuration::from_secs(15);
-/// What the path of a session's pages begins with.
+/// The prefix of the path of a session's pages.
 pub(crate) const BASE_START: &str = "/~";
-/// How many streams of one session are open at a time.
+/// The maximum number of open streams per session.
 const STREAMS_MAX: usize = 12;
 
 type Fingerprint = [u8; 32];
 
-/// All that are known.
+/// All links and sessions.
 #[derive(Debug, Default)]
 pub(crate) struct Sessions {
-    /// The only link that works, and since when.
+    /// The only valid link, and the time of its creation.
     link: Option<(Fingerprint, Timestamp)>,
-    /// When the last link was made.
+    /// The time of the last link.
     made: Option<Timestamp>,
     open: BTreeMap<Fingerprint, Held>,
 }
@@ -42,38 +43,38 @@ pub(crate) struct Sessions {
 #[derive(Debug)]
 struct Held {
     session: Session,
-    /// There as long as this is.
+    /// Streams hold a weak reference to it, so they notice the end of the session.
     _life: Arc<()>,
     opened: Timestamp,
     used: Timestamp,
 }
 
-/// Somebody who has signed in.
+/// An open session.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
-    /// What every form of a page has: other pages cannot know it.
+    /// The token in every form of the session's pages. Other sites cannot know it.
     pub(crate) form_token: String,
-    /// Below which path its pages are, for a browser: `/~…`. Its cookie is sent nowhere else.
+    /// The path prefix of the session's pages in a browser: `/~…`. The browser sends the cookie only there.
     pub(crate) base: String,
     streams: Arc<Semaphore>,
     life: Weak<()>,
 }
 
-/// A place for a stream; it is free again when this is dropped.
+/// A slot for a stream. Dropping it frees the slot.
 pub(crate) struct StreamPlace {
     _held: OwnedSemaphorePermit,
     life: Weak<()>,
 }
 
 impl StreamPlace {
-    /// Whether its session has not ended.
+    /// Whether the session has not ended.
     pub(crate) fn is_open(&self) -> bool {
         0 < self.life.strong_count()
     }
 }
 
 impl Session {
-    /// A place for one more stream; `None`: all are taken.
+    /// Returns a slot for another stream, or `None` at the limit.
     pub(crate) fn stream(&self) -> Option<StreamPlace> {
         let held = Arc::clone(&self.streams).try_acquire_owned().ok()?;
         Some(StreamPlace { _held: held, life: Weak::clone(&self.life) })
@@ -81,7 +82,7 @@ impl Session {
 }
 
 impl Sessions {
-    /// The token of a new link. The one before works no more.
+    /// Returns the token of a new link and invalidates the previous one.
     pub(crate) fn link(&mut self, rng: &dyn Rng, now: Timestamp) -> String {
         let token = secret(rng);
         self.link = Some((fingerprint(&token), now));
@@ -89,15 +90,16 @@ impl Sessions {
         token
     }
 
-    /// As [`Sessions::link`], for a client that the server does not know; `None` where one was made a moment ago, or still works: no stranger makes the
-    /// owner's link useless.
+    /// Returns a new token on the request of an anonymous client. Returns `None` if the last link is recent or still
+    /// valid, so that no anonymous client invalidates the owner's link.
     pub(crate) fn another_link(&mut self, rng: &dyn Rng, now: Timestamp) -> Option<String> {
         let is_soon = self.made.is_some_and(|made| now.duration_since(made) < LINK_PAUSE);
         let still_works = self.link.is_some_and(|(_, since)| now.duration_since(since) < LINK_LASTS);
         (!is_soon && !still_works).then(|| self.link(rng, now))
     }
 
-    /// Opens a session with a link's token, which works no more then; gives what its cookie says, and the path of its pages.
+    /// Opens a session with a link's token and invalidates the token. Returns the cookie's value and the path of the
+    /// session's pages.
     pub(crate) fn open(&mut self, token: &str, rng: &dyn Rng, now: Timestamp) -> Option<(String, String)> {
         let (wanted, since) = self.link?;
         if fingerprint(token) != wanted {
@@ -120,7 +122,7 @@ impl Sessions {
         Some((cookie, base))
     }
 
-    /// Whose cookie it is.
+    /// Returns the session of a cookie.
     pub(crate) fn find(&mut self, cookie: &str, now: Timestamp) -> Option<Session> {
         self.open.retain(|_, held| now.duration_since(held.used) < IDLE_MAX && now.duration_since(held.opened) < AGE_MAX);
         let held = self.open.get_mut(&fingerprint(cookie))?;
@@ -128,7 +130,7 @@ impl Sessions {
         Some(held.session.clone())
     }
 
-    /// Ends all sessions, and no link works any more.
+    /// Ends all sessions and invalidates the link.
     pub(crate) fn end_all(&mut self) {
         self.link = None;
         self.open.clear();
@@ -140,7 +142,7 @@ impl Sessions {
     }
 }
 
-/// Whether a form's token is the session's. Digests are compared, so that the time tells nothing.
+/// Whether a form's token is the session's. Comparing digests reveals nothing through the response time.
 pub(crate) fn is_same(given: &str, wanted: &str) -> bool {
     fingerprint(given) == fingerprint(wanted)
 }

@@ -1,7 +1,8 @@
-//! The stream of changes of one page: those of its parts that are other than the reader has them.
+//! The stream of changes of one page: it sends the parts that differ from what the browser has.
 //!
-//! What the reader has is named by the id of an event, a short digest of each part: a stream that breaks is gone on from where it was, by any process, and
-//! nothing need be kept for readers who are away. A part is rendered when the connection takes it and not before, so that a slow reader costs nothing.
+//! The id of an event contains a short digest of each part, so it identifies what the browser has. Any process can
+//! therefore resume an interrupted stream, without state for disconnected browsers. A part is rendered only when the
+//! connection can take it, so a slow browser costs nothing.
 
 use crate::{
     address::below,
@@ -15,26 +16,26 @@ use jiff::SignedDuration;
 use std::{pin::pin, sync::Arc};
 use tokio::sync::watch;
 
-/// Not more often than so is a page rendered again.
+/// The minimum time between two renderings.
 const PAUSE: SignedDuration = SignedDuration::from_millis(250);
-/// As often it is looked for what the time alone changes, such as ages; a sign of life besides.
+/// How often the page is rendered for changes by time alone, such as ages. It also keeps the connection alive.
 const REFRESH: SignedDuration = SignedDuration::from_secs(5);
-/// After so many looks a stream ends, and its reader comes again.
+/// The number of renderings after which a stream ends and the browser reconnects.
 const LOOKS_MAX: u32 = 20_000;
 
 struct Streaming {
     cluster_cache: Arc<ClusterCache>,
     page: Page,
-    /// Below which path its links lead.
+    /// The path prefix of its links.
     base: String,
-    /// What the reader has: a digest of each part.
+    /// A digest of each part that the browser has.
     has: Vec<String>,
     changes: watch::Receiver<u64>,
     looks: u32,
     place: StreamPlace,
 }
 
-/// All changes of a page, from what the reader has `seen` on.
+/// Returns the stream of changes of a page, for a browser that has `seen`.
 pub(crate) fn events(
     cluster_cache: Arc<ClusterCache>,
     (page, base): (Page, &str),
@@ -52,13 +53,13 @@ pub(crate) fn events(
 }
 
 impl Streaming {
-    /// What comes next; `None` at the end.
+    /// Returns the next event, or `None` at the end.
     async fn next(&mut self) -> Option<String> {
         let clock = &self.cluster_cache.env.clock;
         if LOOKS_MAX <= self.looks || !self.place.is_open() {
             return None;
         }
-        // The first look is at once, for whoever comes again.
+        // The first rendering is immediate, for browsers that reconnect.
         if 0 < self.looks {
             clock.sleep_until(clock.now() + PAUSE).await;
             select(pin!(self.changes.changed()), clock.sleep_until(clock.now() + REFRESH)).await;
@@ -77,7 +78,8 @@ impl Streaming {
     }
 }
 
-/// The parts that are other than the reader has them, as one event; where there are none, a sign of life.
+/// Returns one event with the parts that differ from what the browser has, or a comment that keeps the connection
+/// alive.
 fn told(parts: &[Part], base: &str, has: &mut Vec<String>) -> String {
     let now: Vec<String> = parts.iter().map(Part::digest).collect();
     let is_new = |index: &usize| has.get(*index) != Some(&now[*index]);

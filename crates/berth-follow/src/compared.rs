@@ -42,8 +42,8 @@ struct Comparison {
 }
 
 impl Comparisons {
-    /// Returns how the second template differs from the first. The result is cached while both objects have the same
-    /// template allocation. A changed object has a new allocation.
+    /// Returns how the second template differs from the first. The result is cached while both templates are the same.
+    /// A changed object has a new allocation of an equal template, so pointers alone do not suffice.
     pub(crate) fn between(&self, from: Kept<'_>, to: Kept<'_>) -> Arc<Compared> {
         self.found_by(from, to, compare)
     }

@@ -1,32 +1,32 @@
-//! What stands around the parts of a page, and the page to sign in.
+//! The frame around the parts of a page, and the sign-in page.
 
 use super::{Page, Part, list, parts, seen, shown};
 use crate::{act::Verb, address::plain, cluster_cache::ClusterCache};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// Who reads, and what.
+/// The session's context of a page.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
-    /// Which cluster is shown, and as whom.
+    /// The cluster, and the user that the dashboard is connected as.
     pub(crate) title: &'a str,
-    /// What every form has.
+    /// The token that every form contains.
     pub(crate) form_token: &'a str,
 }
 
-/// Why somebody sees the page to sign in.
+/// Why the browser gets the sign-in page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SignIn {
-    /// They have not signed in.
+    /// It has no session.
     Asked,
-    /// They may have; their browser is to come again, from here.
+    /// It may have a session. It repeats the request from this page, with its cookie.
     Again,
-    /// A new link was told to the owner.
+    /// The server printed a new link for its owner.
     Told,
-    /// The link does not work, or no more.
+    /// The link is invalid or expired.
     Refused,
 }
 
-/// The whole page; `None` if what it is about is not there.
+/// Renders a whole page. Returns `None` if its object does not exist.
 pub(crate) fn whole(cluster_cache: &ClusterCache, page: &Page, reader: Reader<'_>, done: Option<Verb>) -> Option<String> {
     let parts = parts(cluster_cache, page)?;
     let seen = seen(&parts);
@@ -45,7 +45,7 @@ pub(crate) fn whole(cluster_cache: &ClusterCache, page: &Page, reader: Reader<'_
 }
 
 fn placed(part: &Part) -> Markup {
-    // What is said of a workload is read aloud when it changes; the rest changes too often for that.
+    // Screen readers announce changes of the headline. The other parts change too often.
     let live = (part.name == "headline").then_some("polite");
     html! { div id=(format!("part-{}", part.name)) aria-live=[live] { (PreEscaped(&part.html)) } }
 }
@@ -95,8 +95,8 @@ fn head(title: &str) -> Markup {
     }
 }
 
-/// Our answers say `no-referrer`; but a form of a page with that policy has the origin `null`, and could not be told from anybody's. So a page tells itself where it
-/// comes from, and nobody else.
+/// Responses have the policy `no-referrer`, but a form on a page with that policy sends the origin `null`, as other
+/// sites may. The page therefore sends its origin to the dashboard, and to no other site.
 fn basics() -> Markup {
     html! {
         meta charset="utf-8";
@@ -106,7 +106,7 @@ fn basics() -> Markup {
     }
 }
 
-/// A page about something that does not exist; `None`: about an address that no page has.
+/// Renders the page for an object that does not exist, or for an unknown URL if `page` is `None`.
 pub(crate) fn missing(reader: Reader<'_>, page: Option<&Page>) -> String {
     let what = match page {
         Some(Page::Workload { id, .. }) => format!("There is no {} {} in {}.", id.kind.name(), shown(&id.name), shown(&id.namespace)),
@@ -120,7 +120,7 @@ pub(crate) fn missing(reader: Reader<'_>, page: Option<&Page>) -> String {
     framed("Not found", reader, None, None, &body)
 }
 
-/// The page to sign in.
+/// Renders the sign-in page.
 pub(crate) fn sign_in(next: &str, state: SignIn) -> String {
     let again = format!("0;url=/sign-in?again&next={}", plain(next));
     html! {

@@ -11,17 +11,17 @@ use berth_workloads::workload::WorkloadId;
 use maud::{Markup, html};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// How many workloads a page has.
+/// The number of workloads per page.
 const ROWS: usize = 100;
 
-/// Which workloads.
+/// The filter of the list.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
-    /// Empty: all.
+    /// The namespace. Empty: all namespaces.
     pub(crate) namespace: String,
-    /// What name, image or sentence has in it.
+    /// A text that the name, an image or the message must contain.
     pub(crate) search: String,
-    /// From 1 on.
+    /// The page number, from 1.
     pub(crate) page: usize,
 }
 
@@ -63,14 +63,14 @@ fn headline(taken: &[(&WorkloadId, &Arc<Card>)], others_in_need: usize, filter: 
     }
 }
 
-/// What a workload is or has that the filter takes.
+/// Describes the filter.
 fn sought(filter: &Filter) -> String {
     let matches = (!filter.search.is_empty()).then(|| format!("matches ‘{}’", shown(&filter.search)));
     let place = (!filter.namespace.is_empty()).then(|| format!("is in {}", shown(&filter.namespace)));
     [matches, place].into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
-/// What happens and why it waits, in one sentence.
+/// Renders the status message with the wait reason, in one sentence.
 fn sentence(id: &WorkloadId, card: &Card) -> Markup {
     html! {
         a href=(path(id)) { (shown(&id.name)) } ": " (shown(&card.sentence()))
@@ -105,7 +105,7 @@ fn row(id: &WorkloadId, card: &Card) -> Markup {
     }
 }
 
-/// What one looks for.
+/// Renders the search form.
 pub(super) fn form(cluster_cache: &ClusterCache, filter: &Filter) -> Markup {
     let namespaces: BTreeSet<String> = cluster_cache.board().by_attention().iter().map(|(id, _)| id.namespace.to_string()).collect();
     html! {

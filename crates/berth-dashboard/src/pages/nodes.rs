@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// So many nodes are shown, those first that are not ready.
+/// The maximum number of nodes. Nodes that are not ready come first.
 const NODES_MAX: usize = 500;
 
 pub(super) fn all(cluster_cache: &ClusterCache, now: Timestamp) -> Vec<(&'static str, Markup)> {
@@ -21,7 +21,7 @@ pub(super) fn all(cluster_cache: &ClusterCache, now: Timestamp) -> Vec<(&'static
     let counts: Vec<(usize, usize)> = {
         let pods = cluster_cache.pods.read();
         let count = |node: &Arc<NodeView>| {
-            // A node's capacity is not used by pods that have ended.
+            // Finished pods do not use a node's capacity.
             let pods = pods.index().on_node(node.name()).filter(|pod| !pod.phase.is_finished());
             pods.fold((0, 0), |(all, unready), pod| (all + 1, unready + usize::from(!pod.ready)))
         };
@@ -74,7 +74,7 @@ fn state(node: &NodeView) -> Markup {
 pub(super) fn one(cluster_cache: &ClusterCache, name: &str, page: usize, now: Timestamp) -> Option<Vec<(&'static str, Markup)>> {
     let node = cluster_cache.nodes.get(&ObjectKey::cluster_scoped(name));
     let pods: Vec<Arc<PodView>> = cluster_cache.pods.read().index().on_node(name).cloned().collect();
-    // Its pods may be read by somebody who may not read nodes.
+    // A user may have the right to read the pods but not the nodes.
     if node.is_none() && pods.is_empty() {
         return None;
     }
@@ -91,7 +91,7 @@ pub(super) fn one(cluster_cache: &ClusterCache, name: &str, page: usize, now: Ti
     Some(vec![("headline", headline), ("pods", pods::table(cluster_cache, rows, page, now, address))])
 }
 
-/// Whose pod it is.
+/// Returns the workload that owns the pod.
 fn owner(cluster_cache: &ClusterCache, pod: &PodView) -> Option<WorkloadId> {
     let owner = pod.meta.controller()?;
     let namespace = pod.meta.namespace.clone();

@@ -11,12 +11,12 @@ use berth_identity::Uid;
 use jiff::Timestamp;
 use maud::{Markup, html};
 
-/// How many pods a page has.
+/// The number of pods per page.
 const ROWS: usize = 50;
-/// Longer texts are cut where they stand in a row.
+/// Longer texts are truncated in a row.
 const BEGINNING_COLUMNS: usize = 90;
 
-/// How many there are of which kind, and a page of them: those first that have something to tell.
+/// Renders the counts by state, and one page of pods. Pods with a problem come first.
 pub(super) fn table(
     cluster_cache: &ClusterCache,
     mut rows: Vec<Row>,
@@ -41,7 +41,7 @@ pub(super) fn table(
         p { (total) @if !counts.is_empty() { ": " (counts.join(", ")) } "." }
         @if !rows.is_empty() {
             div .scroll role="region" tabindex="0" aria-labelledby="pods-title" {
-                // On a phone its rows are cards: what they are to those who hear them must not go with that.
+                // A narrow screen shows rows as cards. The roles keep the table structure for screen readers.
                 table .rows role="table" {
                     thead role="rowgroup" { tr role="row" {
                         @for title in titles {
@@ -75,7 +75,7 @@ fn line(cluster_cache: &ClusterCache, row: &Row, has_owners: bool, now: Timestam
     }
 }
 
-/// What is long is shown by its beginning, and whole to who asks for it: rows stay rows.
+/// Renders the start of a long text, and the whole text on request, so that rows stay short.
 fn waits(uid: &Uid, text: &str) -> Markup {
     let beginning = one_line(text, BEGINNING_COLUMNS);
     html! {

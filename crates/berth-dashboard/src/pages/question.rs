@@ -1,4 +1,4 @@
-//! What is asked before anything is done. Nothing of it needs a script.
+//! The question before an action. It works without a script.
 
 use super::{Page, shown};
 use crate::{
@@ -9,10 +9,10 @@ use crate::{
 use berth_workloads::workload::WorkloadId;
 use maud::{Markup, html};
 
-/// So many lines of a difference.
+/// The maximum number of lines of a difference.
 const LINES_MAX: usize = 500;
 
-/// The page: a question, what must be said first, or why not.
+/// Renders the question, the form for missing parameters, or the rejection.
 pub(crate) fn page(reader: Reader<'_>, id: &WorkloadId, verb: Verb, said: &ActionFields, prepared: &Result<Prepared, Refusal>) -> String {
     let title = format!("{} {}", verb.label(), shown(&id.name));
     let body = html! {

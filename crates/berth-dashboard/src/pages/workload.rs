@@ -1,4 +1,4 @@
-//! One workload: its picture, its pods, its revisions, its conditions, its events.
+//! One workload: its chart, pods, revisions, conditions and events.
 
 use super::{Page, ago, counted, pods, question, shown};
 use crate::{
@@ -14,11 +14,11 @@ use berth_workloads::{view::Meta, workload::WorkloadId};
 use jiff::Timestamp;
 use maud::{Markup, PreEscaped, html};
 
-/// So many events are shown, the newest.
+/// The maximum number of events. The newest are shown.
 const EVENTS_MAX: usize = 25;
 const REVISIONS_MAX: usize = 20;
 
-/// What its page is called, if it is there: how it stands is seen in the list of open pages.
+/// Returns the page title if the workload exists. It contains the state, so that browser tabs show it.
 pub(super) fn title(cluster_cache: &ClusterCache, id: &WorkloadId) -> Option<String> {
     cluster_cache.board().card(id).map(|card| called(id, &card))
 }
@@ -72,7 +72,7 @@ fn state(card: &Card, (manner, in_vain): (&str, Option<&str>), meta: &Meta, now:
     }
 }
 
-/// Actions, each with confirmation.
+/// Renders the actions, each of which requires a confirmation.
 fn actions(id: &WorkloadId, card: &Card, revisions: &[Revision]) -> Markup {
     let earlier = revisions.len() > 1;
     html! {
@@ -96,7 +96,7 @@ fn picture(chart: &berth_chart::Chart) -> Markup {
     }
 }
 
-/// What it hangs on besides, what happens next, and what a person can do.
+/// Renders further obstacles, the next step, and what the user can do.
 fn trouble(card: &Card) -> Markup {
     let rest = card.obstacles.get(1..).unwrap_or_default();
     html! {

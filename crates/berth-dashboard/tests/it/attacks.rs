@@ -1,4 +1,4 @@
-//! Requests as an attacker sends them: other hosts, other origins, no token, somebody else's cookie, names that carry HTML.
+//! Requests of an attacker: other hosts, other origins, no token, another user's cookie, names that contain HTML.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, Answer, Canned, form_token, shop, start, start_own, start_with};
@@ -45,7 +45,7 @@ async fn a_name_that_leads_to_loopback_gets_nothing() {
         assert_eq!(answer.code, 421, "{host}");
         assert!(!answer.body.contains("web"));
     }
-    // A proxy's form, which names another host in the request line.
+    // A form through a proxy, with another host in the request line.
     let answer = running
         .send(&format!("GET http://evil.example/ HTTP/1.1\r\nhost: evil.example\r\ncookie: {cookie}\r\nconnection: close\r\n\r\n"))
         .await;
@@ -64,7 +64,7 @@ async fn a_link_works_once_for_a_minute_and_its_token_is_in_no_later_address() {
     assert_eq!(first.header("referrer-policy").as_deref(), Some("no-referrer"));
     let second = running.get(&path, "").await;
     assert_eq!((second.code, second.cookie()), (403, None));
-    // Another is printed where berth runs, and works for a minute.
+    // A requested link is printed where berth runs, and is valid for a minute.
     let asked = running.post("/sign-in", "", "ask=1&next=/nodes").await;
     assert_eq!((asked.code, running.told.lock().unwrap().len()), (200, 0), "one was made a moment ago");
     running.machine.set(700);
@@ -81,7 +81,7 @@ async fn a_link_works_once_for_a_minute_and_its_token_is_in_no_later_address() {
     assert_eq!(running.get("/nodes", &typed.cookie().unwrap()).await.code, 200);
 }
 
-/// Where a client goes on that has signed in, below the path of its session.
+/// Returns the page after signing in, below the path of its session.
 fn goes_on_at(signed_in: &Answer) -> String {
     let location = signed_in.header("location").unwrap();
     let (base, _) = location[1..].split_once('/').unwrap();
@@ -89,7 +89,7 @@ fn goes_on_at(signed_in: &Answer) -> String {
     location[1 + base.len()..].to_owned()
 }
 
-/// A browser sends a cookie to all ports of a host, but below its path alone, which no other port knows.
+/// A browser sends a cookie to all ports of a host, but only below the cookie's path, which no other port knows.
 #[tokio::test(flavor = "multi_thread")]
 async fn the_cookie_is_for_a_path_that_no_other_port_knows() {
     let running = start(shop()).await;
@@ -144,7 +144,7 @@ async fn a_shared_link_opens_after_its_readers_own_sign_in() {
     let (_, token) = running.link.split_once("token=").unwrap();
     let signed_in = running.get(&format!("{sign_in}&token={token}"), "").await;
     assert_eq!(goes_on_at(&signed_in), "/ns/shop/deployments/web?pods=2");
-    // Somebody who has signed in, and comes by a link of another site: the browser comes again by itself, with the cookie.
+    // A user with a session follows a link of another site. The browser repeats the request by itself, with the cookie.
     let host = running.address;
     let from_elsewhere = format!("GET {sign_in} HTTP/1.1\r\nhost: {host}\r\nsec-fetch-site: cross-site\r\nconnection: close\r\n\r\n");
     let answer = running.send(&from_elsewhere).await;
@@ -157,7 +157,7 @@ async fn a_shared_link_opens_after_its_readers_own_sign_in() {
     }
 }
 
-/// Signs in, and gives cookie and form token.
+/// Signs in. Returns the cookie and the form token.
 async fn reader(running: &common::Running) -> (String, String) {
     let cookie = running.sign_in().await;
     let page = running.page_with(WEB, &cookie, "Restart").await;
@@ -249,7 +249,7 @@ async fn who_signs_out_is_out_and_so_are_their_streams() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cookie_of_an_earlier_process_is_worth_nothing() {
-    // The tests' dice would give both the same secrets.
+    // The random numbers of the tests would give both the same secrets.
     let (before, after) = (start(shop()).await, start_with(shop(), Following::AtOnce, FirstPage::Workloads, 100).await);
     let cookie = before.sign_in().await;
     after.sign_in().await;
@@ -289,7 +289,7 @@ async fn one_who_wanted_a_page_comes_to_that_one() {
     assert_eq!(goes_on_at(&running.get(&path, "").await), "/nodes");
 }
 
-/// Neither for one who says nothing, nor for one whose head or form does not come.
+/// Neither a silent client nor one with an incomplete head or form delays the shutdown.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_waits_for_no_stranger() {
     let running = start(shop()).await;
@@ -302,7 +302,7 @@ async fn an_end_waits_for_no_stranger() {
         stream.write_all(said.as_bytes()).await.unwrap();
         strangers.push(stream);
     }
-    // Each of them is being served.
+    // The server is handling each of them.
     assert_eq!(running.get("/style.css", "").await.code, 200);
     let common::Running { stop, serving, .. } = running;
     let begun = Instant::now();
@@ -312,7 +312,7 @@ async fn an_end_waits_for_no_stranger() {
     assert!(TcpStream::connect(host).await.is_err(), "the server does not listen any more");
 }
 
-/// Whoever stops it waits for no reader, and cuts none off.
+/// A shutdown does not wait for streams, and completes the responses in progress.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_end_takes_the_streams_with_it() {
     let running = start(shop()).await;
@@ -328,7 +328,7 @@ async fn an_end_takes_the_streams_with_it() {
     timeout(common::PATIENCE, serving).await.unwrap().unwrap();
     let mut rest = Vec::new();
     timeout(common::PATIENCE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
-    // A chunked answer that is whole ends so.
+    // The end of a complete chunked response.
     let text = String::from_utf8_lossy(&rest);
     assert!(text.ends_with("0\r\n\r\n"), "it was cut off: {text}");
 }

@@ -1,4 +1,5 @@
-//! Ten thousand pods that change, in Debian's Chromium, which `cargo xtask test` installs what drives. Times are printed and decide nothing, unless they are far beyond.
+//! Shows ten thousand changing pods in Debian's Chromium. `cargo xtask test` installs its driver. The test prints times
+//! and fails only for extreme ones.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; the figures are for people")]
 
 use crate::common::{PODS, many, pod, start};
@@ -7,11 +8,11 @@ use std::{fs, path::Path, process::Command, sync::Arc, time::Duration};
 use tempfile::TempDir;
 use tokio::{task::spawn_blocking, time::interval};
 
-/// How often some of them change: about as often as a page is rendered again.
+/// How often pods change: about as often as a page is rendered.
 const PACE: Duration = Duration::from_millis(200);
-/// How many then.
+/// How many pods change at once.
 const AT_ONCE: usize = 20;
-/// How long it is looked at.
+/// How long the browser shows the page.
 const SECONDS: &str = "15";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -32,7 +33,7 @@ async fn ten_thousand_pods_that_change_keep_no_browser_busy() {
             (first..first + AT_ONCE).for_each(|number| cluster.put("pods", pod(number % PODS, (number / PODS + round).is_multiple_of(2))));
         }
     });
-    // Node looks for packages where the script lies, and above.
+    // Node searches for packages in the script's folder and above.
     let there = TempDir::new_in(&tools).unwrap();
     for name in ["browser.mjs", "large.mjs"] {
         fs::copy(manifest.join("../../tests/javascript").join(name), there.path().join(name)).unwrap();

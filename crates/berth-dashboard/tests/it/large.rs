@@ -1,4 +1,4 @@
-//! Ten thousand pods: a page and a change cost what they show, and not what there is.
+//! With ten thousand pods, a page and a change cost what they show, not what the cluster contains.
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests; the figures are for people")]
 
 use crate::common::{Running, at, many, pod, shop, start};
@@ -41,7 +41,7 @@ async fn ten_thousand_pods_make_no_larger_a_page() {
     println!("a page: {times:?} ms; from a change to its part, gathering included: {updates:?} ms");
 }
 
-/// The page is looked at by who did not write it: one number must not keep it busy.
+/// An untrusted object must not keep the page busy with one number.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_set_that_wants_two_thousand_million_pods_costs_what_there_is() {
     let all = shop();
@@ -75,7 +75,7 @@ async fn a_set_that_wants_two_thousand_million_pods_costs_what_there_is() {
     assert!(page.contains("all-2147483646") && page.contains("0 of 2147483647 available"), "{page}");
 }
 
-/// Twenty templates of two hundred variables each: they are compared once, however often the page is rendered.
+/// Twenty templates of two hundred variables each are compared only once, for any number of renderings.
 #[tokio::test(flavor = "multi_thread")]
 async fn revisions_are_compared_once() {
     let all = shop();
@@ -109,7 +109,7 @@ async fn revisions_are_compared_once() {
     let path = "/ns/shop/deployments/old";
     let mut times = Vec::new();
     for round in 0..6 {
-        // Its status is another: it is read anew, and what its template has is the same.
+        // A changed status decodes the object again, with an equal template.
         running.cluster.put("replicasets", set(20, round));
         let started = Instant::now();
         let page = running.page_with(path, &cookie, "200 differences").await;

@@ -1,4 +1,4 @@
-//! Pages as they are rendered, against kept files; `BERTH_BLESS=1` writes them anew.
+//! Compares rendered pages with reviewed files. `BERTH_BLESS=1` rewrites the files.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use crate::common::{self, at, shop, start, start_foreign};
@@ -7,7 +7,7 @@ use std::{env, fs, path::Path};
 
 const WEB: &str = "/ns/shop/deployments/web";
 
-/// Compares with a kept file: a tag a line, so that a difference can be read.
+/// Compares with a reviewed file, one tag per line for readable differences.
 fn check(name: &str, page: &str) {
     let text = page.replace('>', ">\n");
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("testdata").join(name);
@@ -60,7 +60,7 @@ async fn a_stream_tells_what_is_new_and_is_gone_on_from_where_it_broke() {
     let seen = seen.split('"').next().unwrap().to_owned();
     let first = running.stream_until(WEB, &seen, &cookie, "\n\n").await;
     assert!(!first.contains("\"pods\""), "the reader has it: {first}");
-    // What happens while nobody is connected is told to whoever comes again.
+    // A browser that reconnects gets the changes that it missed.
     running.cluster.put(
         "events",
         json!({

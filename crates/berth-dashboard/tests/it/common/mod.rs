@@ -1,4 +1,4 @@
-//! A cluster that says what a test has put into it, a dashboard over it, and requests as anybody can send them.
+//! A cluster with the objects of a test, a dashboard over it, and requests of any client.
 #![allow(dead_code, reason = "each test binary uses a part")]
 #![expect(clippy::unwrap_used, reason = "tests")]
 
@@ -31,7 +31,7 @@ use tokio::{
     time::timeout,
 };
 
-/// What does not come within this time does not come.
+/// The maximum time to wait for an expected event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 type Stored = BTreeMap<(ApiName, ObjectKey), (Value, u64)>;
@@ -41,11 +41,11 @@ pub(crate) struct Canned {
     stored: Mutex<Stored>,
     revision: AtomicU64,
     told: broadcast::Sender<(ApiName, ObjectKey)>,
-    /// Patches that came, each with its object's name.
+    /// The received patches, each with its object's name.
     pub(crate) patches: Mutex<Vec<(String, Value)>>,
-    /// How often anything was asked.
+    /// The number of requests.
     pub(crate) asked: AtomicU64,
-    /// Resources that may not be read.
+    /// Resources that the user may not read.
     pub(crate) forbidden: Vec<&'static str>,
 }
 
@@ -74,7 +74,7 @@ impl Canned {
         let _ = self.told.send((plural, key));
     }
 
-    /// An object that was put in, of whichever namespace.
+    /// Returns an object by name, in any namespace.
     pub(crate) fn find(&self, plural: &'static str, name: &str) -> Value {
         let stored = self.stored.lock().unwrap();
         let found = stored.iter().find(|((of, key), _)| *of == plural && *key.name == *name);
@@ -93,7 +93,7 @@ impl Canned {
     }
 }
 
-/// A [`Canned`] that is shared.
+/// A shared [`Canned`].
 #[derive(Clone)]
 pub(crate) struct Shared(pub(crate) Arc<Canned>);
 
@@ -184,7 +184,7 @@ impl Cluster for Shared {
     }
 }
 
-/// Time that stands where a test says, numbers that come in order, tasks beside the test. Who sleeps sleeps really.
+/// A clock that the test sets, numbers in sequence, and tasks on the test's runtime. Sleeps are real.
 pub(crate) struct Machine {
     runtime: Handle,
     now: AtomicI64,
@@ -201,7 +201,7 @@ impl Machine {
 /// 2026-01-01.
 pub(crate) const BEGIN: i64 = 1_767_225_600;
 
-/// So many seconds after it.
+/// Returns the time this many seconds after [`BEGIN`].
 pub(crate) fn at(seconds: i64) -> String {
     Timestamp::from_second(BEGIN + seconds).unwrap().to_string()
 }
@@ -230,20 +230,20 @@ impl Spawner for Machine {
     }
 }
 
-/// A dashboard that runs.
+/// A running dashboard.
 pub(crate) struct Running {
     pub(crate) address: SocketAddr,
     pub(crate) cluster: Arc<Canned>,
     pub(crate) machine: Arc<Machine>,
     pub(crate) link: String,
-    /// Links that were told besides.
+    /// Further printed links.
     pub(crate) told: Arc<Mutex<Vec<String>>>,
-    /// Has it stop.
+    /// Stops the dashboard.
     pub(crate) stop: oneshot::Sender<()>,
     pub(crate) serving: JoinHandle<()>,
 }
 
-/// An answer.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: u16,
@@ -252,13 +252,13 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// A header's value.
+    /// Returns a header's value.
     pub(crate) fn header(&self, name: &str) -> Option<String> {
         let lines = self.head.lines().filter_map(|line| line.split_once(": "));
         lines.filter(|(of, _)| of.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).next()
     }
 
-    /// The cookie that it sets: `name=value`.
+    /// Returns the cookie that the response sets: `name=value`.
     pub(crate) fn cookie(&self) -> Option<String> {
         Some(self.header("set-cookie")?.split(';').next()?.to_owned())
     }
@@ -268,18 +268,18 @@ pub(crate) async fn start(cluster: Canned) -> Running {
     start_with(cluster, Following::AtOnce, FirstPage::Workloads, 0).await
 }
 
-/// As `berth up` has it: nothing is asked before somebody reads, who comes to what is under way.
+/// Starts a dashboard as `berth up` does: it reads nothing before a user signs in, and opens the rollout under way.
 pub(crate) async fn start_own(cluster: Canned) -> Running {
     start_with(cluster, Following::WhenSomebodyReads, FirstPage::UnderWay, 0).await
 }
 
-/// A cluster whose controllers heed nothing of berth's.
+/// Starts a dashboard for a cluster whose controllers do not support berth's fields.
 pub(crate) async fn start_foreign(cluster: Canned) -> Running {
     let unheeded = Some("this cluster's controllers are <b>not</b> berth's".to_owned());
     start_as(cluster, (Following::AtOnce, FirstPage::Workloads), 0, unheeded).await
 }
 
-/// `drawn`: how many numbers were drawn before.
+/// `drawn` is the number of random numbers that were drawn before.
 pub(crate) async fn start_with(cluster: Canned, following: Following, first: FirstPage, drawn: u64) -> Running {
     start_as(cluster, (following, first), drawn, None).await
 }
@@ -306,7 +306,7 @@ async fn start_as(cluster: Canned, (following, first): (Following, FirstPage), d
     let (address, link) = (dashboard.local_addr(), dashboard.link());
     let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(dashboard.serve(async {
-        // Whoever drops it stops nothing.
+        // Dropping `stop` does not stop the dashboard.
         if stopped.await.is_err() {
             futures::future::pending::<()>().await;
         }
@@ -315,7 +315,7 @@ async fn start_as(cluster: Canned, (following, first): (Following, FirstPage), d
 }
 
 impl Running {
-    /// Sends what is written there, gives what comes until the connection ends.
+    /// Sends a request and returns everything until the connection ends.
     pub(crate) async fn send(&self, request: &str) -> Answer {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         stream.write_all(request.as_bytes()).await.unwrap();
@@ -346,19 +346,19 @@ impl Running {
         self.send(&format!("{head}\r\n\r\n{form}")).await
     }
 
-    /// The path of a link.
+    /// Returns the path of a link.
     pub(crate) fn path_of(&self, link: &str) -> String {
         link.strip_prefix(&format!("http://{}", self.address)).unwrap().to_owned()
     }
 
-    /// Signs in; gives the cookie.
+    /// Signs in and returns the cookie.
     pub(crate) async fn sign_in(&self) -> String {
         let answer = self.get(&self.path_of(&self.link), "").await;
         assert_eq!(answer.code, 303, "{answer:?}");
         answer.cookie().unwrap()
     }
 
-    /// A page, as soon as it has this text.
+    /// Returns a page as soon as it contains this text.
     pub(crate) async fn page_with(&self, path: &str, cookie: &str, text: &str) -> String {
         let looking = async {
             loop {
@@ -372,7 +372,7 @@ impl Running {
         timeout(PATIENCE, looking).await.unwrap_or_else(|_| panic!("{path} does not come to say {text:?}"))
     }
 
-    /// A stream of a page: what it says until it has said this.
+    /// Returns the events of a page's stream until one contains this text.
     pub(crate) async fn stream_until(&self, page: &str, seen: &str, cookie: &str, text: &str) -> String {
         let mut stream = TcpStream::connect(self.address).await.unwrap();
         let host = self.address;
@@ -392,16 +392,17 @@ impl Running {
     }
 }
 
-/// What every form of a page has.
+/// Returns the token in every form of a page.
 pub(crate) fn form_token(page: &str) -> String {
     let (_, rest) = page.split_once("name=\"form-token\" value=\"").unwrap();
     rest.split('"').next().unwrap().to_owned()
 }
 
-/// A name that carries HTML.
+/// A name that contains HTML.
 pub(crate) const EVIL: &str = "<img src=x onerror=alert(1)>";
 
-/// A shop: a Deployment that hangs, a StatefulSet that is complete, a node, a quota. Many of their texts carry HTML.
+/// Returns a shop: a Deployment that is stuck, a StatefulSet that is complete, a node, a quota. Many of their texts
+/// contain HTML.
 pub(crate) fn shop() -> Canned {
     shop_of(&[])
 }
@@ -503,10 +504,10 @@ pub(crate) fn shop_of(forbidden: &[&'static str]) -> Canned {
     all
 }
 
-/// How many are very many.
+/// The number of pods in the large cluster.
 pub(crate) const PODS: usize = 10_000;
 
-/// One of ten thousand.
+/// Returns one of the ten thousand pods.
 pub(crate) fn pod(number: usize, is_ready: bool) -> Value {
     let owner = json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-1", "uid": "web-1", "controller": true}]);
     let status = if is_ready { "True" } else { "False" };
@@ -520,7 +521,7 @@ pub(crate) fn pod(number: usize, is_ready: bool) -> Value {
     })
 }
 
-/// The shop, and ten thousand pods more.
+/// Returns the shop with ten thousand additional pods.
 pub(crate) fn many() -> Canned {
     let all = shop();
     (0..PODS).for_each(|number| all.put("pods", pod(number, true)));
