@@ -1,13 +1,13 @@
-//! What verbs give back.
+//! The results of verbs.
 
 use crate::ApiError;
 use berth_store::{Entry, Event, Revision};
 use std::sync::Arc;
 
-/// What a write gives back.
+/// The result of a write.
 #[derive(Debug)]
 pub struct Written {
-    /// The object as it is now.
+    /// The current object.
     pub object: Current,
     /// Whether it was created (201) rather than changed (200).
     pub created: bool,
@@ -17,17 +17,18 @@ pub struct Written {
     pub audit: Vec<(&'static str, String)>,
 }
 
-/// An object to answer with.
+/// The object in a result.
 #[derive(Clone, Debug)]
 pub enum Current {
-    /// As it stands in the store.
+    /// The stored object.
     Stored(Arc<Entry>),
-    /// Of a dry run (no resource version), or a view such as `Scale` or an eviction's `Status`: complete JSON, nothing to splice in.
+    /// The object of a dry run (without a resource version), or a view such as `Scale` or an eviction's `Status`. The
+    /// JSON is complete.
     Made(serde_json::Value),
 }
 
 impl Current {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -36,18 +37,18 @@ impl Current {
         }
     }
 
-    /// Whether this is what is stored, in this version: after a write, that nothing had to be written.
+    /// Whether this is the stored object in this version. After a write, that means that the write changed nothing.
     pub(crate) fn is_at(&self, revision: Revision) -> bool {
         matches!(self, Self::Stored(entry) if entry.mod_revision == revision)
     }
 }
 
-/// What a delete gives back.
+/// The result of a deletion.
 #[derive(Debug)]
 pub enum Deleted {
-    /// It lingers (grace period, finalizers), or its kind always answers with the object (pods, namespaces).
+    /// The object is terminating (grace period, finalizers), or its kind always returns the object (pods, namespaces).
     Object(Current),
-    /// It is gone; its uid.
+    /// The object is deleted.
     Gone {
         /// `metadata.uid`.
         uid: String,
@@ -69,14 +70,14 @@ pub struct List {
     pub remaining: Option<usize>,
 }
 
-/// One line of a watch, after selectors have been applied.
+/// One event of a watch, after selectors.
 #[derive(Clone, Debug)]
 pub enum WatchEvent {
-    /// New, or it started to match.
+    /// A new object, or one that starts to match.
     Added(Arc<Entry>),
-    /// Changed; also carries the shared event, whose `encoded` may hold the line.
+    /// A changed object. The shared event's `encoded` may contain the line.
     Modified(Arc<Event>),
-    /// Gone, or it stopped to match (then: the previous state, with the new revision).
+    /// A deleted object, or one that no longer matches (with its previous state and the new revision).
     Deleted {
         /// The last state that matched.
         last: Arc<Entry>,
@@ -90,7 +91,8 @@ pub enum WatchEvent {
         /// Whether to carry `k8s.io/initial-events-end`.
         initial_events_end: bool,
     },
-    /// Why the watch ends: mostly that the reader fell behind (410), or that an object cannot be shown in this version.
+    /// Why the watch ends: usually because the client is too slow (410), or because an object cannot be converted to
+    /// this version.
     Error(ApiErrorBox),
 }
 

@@ -1,4 +1,4 @@
-//! Server-side apply: a PATCH that says how an applier wants the object.
+//! Server-side apply: a PATCH with the fields that an applier sets.
 
 use crate::{
     Actor, ApiError, BoxObject, Registry, Resource, Target, WriteOptions, Written,
@@ -15,7 +15,7 @@ use berth_api::decode::parse_json;
 use berth_fieldsets::Force;
 use serde_json::{Value, json};
 
-/// What an applier wants, read and checked as far as that goes without the object.
+/// An applied configuration, checked as far as possible without the object.
 pub(crate) struct Config {
     pub(crate) document: Value,
     warnings: Vec<String>,
@@ -23,7 +23,7 @@ pub(crate) struct Config {
 }
 
 impl Registry {
-    /// Applies to the object, or to the part of it that a subresource is; makes the object where there is none.
+    /// Applies to the object, or to its subresource. Creates the object if it is missing.
     pub(crate) async fn apply(
         &self,
         actor: &Actor,
@@ -38,12 +38,12 @@ impl Registry {
         for _ in 0..ATTEMPTS {
             let change = Change { mode: checked.mode, precondition: &options.precondition, author };
             match self.modify(target, change, |old| config.propose(target, old, &author)).await {
-                // Other things may be missing too: the role that a binding names.
+                // Other objects may be missing too, such as the role of a binding.
                 Err(ApiError::NotFound { name, .. }) if target.subresource.is_none() && name == target.name => (),
                 done => return done,
             }
             match self.apply_new(target, &config, checked.mode, &author).await {
-                // Somebody else made it meanwhile: it is changed now.
+                // Another client created it in the meantime, so this apply changes it.
                 Err(ApiError::AlreadyExists { .. }) => (),
                 done => return done,
             }
@@ -67,7 +67,7 @@ impl Registry {
 }
 
 impl Config {
-    /// `gvk`: what the document must be, as upstream prints it.
+    /// Decodes the configuration. `gvk` is the required kind, as upstream prints it.
     pub(crate) fn read(bytes: &[u8], gvk: &str, options: &WriteOptions, validation: FieldValidation) -> Result<Self, ApiError> {
         let parsed = parse_json(bytes).map_err(|error| ApiError::bad_request(format!("error decoding YAML: {error}")))?;
         if !parsed.value.is_object() {
@@ -92,7 +92,7 @@ impl Config {
         Ok(Self { document: parsed.value, warnings, force })
     }
 
-    /// The same wish about the replicas of the object behind a `Scale`.
+    /// Returns the same configuration for the replicas of the object behind a `Scale`.
     pub(crate) fn of_replicas(self, replicas: Option<i32>) -> Self {
         let spec = replicas.map_or_else(|| json!({}), |replicas| json!({"replicas": replicas}));
         Self { document: json!({"spec": spec}), ..self }
@@ -108,7 +108,7 @@ impl Config {
 fn decode(resource: &Resource, document: Value) -> Result<BoxObject, ApiError> {
     let text = |member: &str| document.pointer(member).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
-    // Fields that the kind does not have were refused by its schema.
+    // The schema has rejected unknown fields.
     let decoded = resource.rules.decode(document);
     decoded.map(|decoded| decoded.object).map_err(|error| {
         let (kind, why) = (gvk(resource), error.converted.clone().unwrap_or_else(|| error.to_string()));

@@ -1,4 +1,5 @@
-//! An archive: what a store holds as of one revision, as a stream that other stores and other builds can read, and people (`zcat`).
+//! An archive: the content of a store at one revision. Other stores and other builds can read it, and users can with
+//! `zcat`.
 //!
 //! gzip of lines, each a JSON object:
 //!
@@ -9,8 +10,9 @@
 //! | `{"file":"ca.pem","text":"…"}` | a file of the folder of keys; behind all objects |
 //! | `{"end":{"objects":1,"files":0,"sha256":"…"}}` | the last: how many there are, and the SHA-256 of all lines before |
 //!
-//! [`Reader`] believes nothing: it takes no line that is longer than a value may be, no key twice, and says at its end whether all of it was as it was written. Whether values are
-//! objects is [`crate::Resources::check_archived`]'s. Whoever wants to change nothing because of a damaged archive reads it to its end first.
+//! [`Reader`] trusts nothing: it rejects lines that exceed the size of a value, and duplicate keys. At its end it
+//! checks that the archive is undamaged. [`crate::Resources::check_archived`] checks that values are objects. A restore
+//! that must not be partial reads the whole archive first.
 
 use berth_store::{Key, MAX_VALUE_BYTES, Revision, env::Timestamp};
 use flate2::{Compression, bufread::GzDecoder, write::GzEncoder};
@@ -24,14 +26,14 @@ use std::{
 
 /// The format that is described above.
 const FORMAT: u64 = 1;
-/// How long a line may be: the largest value, with its key.
+/// The maximum length of a line: the largest value, with its key.
 const LINE_BYTES_MAX: usize = MAX_VALUE_BYTES + (16 << 10);
-/// What a store may be at, so that what is counted on from there stays a number that every client can read.
+/// The maximum revision of an archive, so that later revisions remain numbers that every client can read.
 pub const REVISION_MAX: u64 = 1 << 52;
-/// Of the folder of keys: how long a file may be.
+/// The maximum length of a file of the folder of keys.
 const FILE_BYTES_MAX: usize = 64 << 10;
 
-/// How an archive begins.
+/// The first line of an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Header {
@@ -39,15 +41,15 @@ pub struct Header {
     format: u64,
     /// The build that wrote it.
     pub berth: String,
-    /// As of which revision of the store.
+    /// The revision of the store.
     #[serde(with = "number")]
     pub revision: Revision,
-    /// When.
+    /// The time.
     pub taken_at: Timestamp,
 }
 
 impl Header {
-    /// Of an archive that this build writes.
+    /// Returns the header of an archive by this build.
     #[must_use]
     pub fn new(berth: &str, revision: Revision, taken_at: Timestamp) -> Self {
         Self { format: FORMAT, berth: berth.into(), revision, taken_at }
@@ -68,14 +70,14 @@ mod number {
     }
 }
 
-/// How much an archive holds.
+/// The content of an archive.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Objects.
     pub objects: u64,
     /// Files of the folder of keys.
     pub files: u64,
-    /// Of all lines before the last, in hexadecimal digits.
+    /// The SHA-256 of all lines before the last, in hexadecimal digits.
     pub sha256: String,
 }
 
@@ -84,7 +86,7 @@ pub struct Summary {
 pub enum Item {
     /// An object.
     Object {
-        /// Where it stands in the store.
+        /// Its key in the store.
         key: Key,
         /// Its JSON.
         value: Box<str>,
@@ -93,43 +95,43 @@ pub enum Item {
     File {
         /// A name without folders.
         name: String,
-        /// What is in it.
+        /// Its content.
         text: String,
     },
 }
 
-/// Why an archive is refused.
+/// Why an archive is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchiveError {
-    /// It cannot be read, or is not compressed as an archive is.
+    /// The archive is unreadable, or is not compressed as expected.
     #[error("it cannot be read")]
     Io(#[from] io::Error),
-    /// It is something else.
+    /// The file is not an archive.
     #[error("it is not a berth archive")]
     Other,
-    /// A later build made it.
+    /// A later build wrote the archive.
     #[error("it has format {format}, and this berth reads {FORMAT}: use the berth that wrote it ({berth}) or a later one")]
     Later {
         /// Its format.
         format: u64,
-        /// Who wrote it.
+        /// The build that wrote it.
         berth: String,
     },
-    /// It is not what was written.
+    /// A line differs from what was written.
     #[error("line {line}: {why}")]
     Line {
-        /// Which, from 1.
+        /// The line number, from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The error.
         why: String,
     },
-    /// It has no last line.
+    /// The last line is missing.
     #[error("it is incomplete: it ends after {objects} objects")]
     Torn {
-        /// So many.
+        /// The number of objects before its end.
         objects: u64,
     },
-    /// All lines can be read, and are not those that were written.
+    /// All lines are readable, but differ from what was written.
     #[error("it is damaged: {0}")]
     Damaged(&'static str),
 }
@@ -159,10 +161,10 @@ struct EndLine {
 }
 
 impl<W: Write> Writer<W> {
-    /// Begins one.
+    /// Begins an archive.
     ///
     /// # Errors
-    /// That of writing.
+    /// The write fails.
     pub fn begin(out: W, header: &Header) -> io::Result<Self> {
         let out = GzEncoder::new(out, Compression::default());
         let mut writer = Self { out, digest: Sha256::new(), summary: Summary::default() };
@@ -173,13 +175,13 @@ impl<W: Write> Writer<W> {
     /// Adds an object.
     ///
     /// # Errors
-    /// That of writing; `InvalidData`: the value is no JSON, or `null`, which a line has where there is none.
+    /// The write fails. `InvalidData`: the value is not JSON, or is `null`, which means no value in a line.
     pub fn object(&mut self, key: &Key, value: &[u8]) -> io::Result<()> {
         let value: &RawValue = serde_json::from_slice(value)?;
         if value.get() == "null" {
             return Err(io::Error::new(io::ErrorKind::InvalidData, "the value is null"));
         }
-        // What berth stores has no line ends; what others did may.
+        // Values from berth have no line ends, but others may.
         let in_one_line = if value.get().contains(['\n', '\r']) {
             Some(RawValue::from_string(serde_json::from_str::<Value>(value.get())?.to_string())?)
         } else {
@@ -192,16 +194,16 @@ impl<W: Write> Writer<W> {
     /// Adds a file of the folder of keys.
     ///
     /// # Errors
-    /// That of writing.
+    /// The write fails.
     pub fn file(&mut self, name: &str, text: &str) -> io::Result<()> {
         self.summary.files += 1;
         self.line(&FileLine { file: name, text })
     }
 
-    /// Says that this is all, and what it was. Nothing is flushed beyond `W`.
+    /// Writes the last line with the summary. Does not flush `W`.
     ///
     /// # Errors
-    /// That of writing.
+    /// The write fails.
     pub fn finish(mut self) -> io::Result<(W, Summary)> {
         let end = Summary { sha256: hex(&self.digest), ..self.summary.clone() };
         self.line(&EndLine { end: end.clone() })?;
@@ -216,7 +218,7 @@ impl<W: Write> Writer<W> {
     }
 }
 
-/// Reads an archive, line by line: holds one of them at a time. Ends behind the last line, or with the first error.
+/// Reads an archive line by line, with one line in memory. Ends after the last line, or with the first error.
 pub struct Reader<R: BufRead> {
     lines: BufReader<GzDecoder<R>>,
     header: Header,
@@ -246,16 +248,16 @@ impl<R: BufRead> Reader<R> {
     /// Reads the first line.
     ///
     /// # Errors
-    /// [`ArchiveError`]: it is none, or a later build's.
+    /// [`ArchiveError`]: the file is not an archive, or a later build wrote it.
     pub fn begin(input: R) -> Result<Self, ArchiveError> {
         let mut lines = BufReader::new(GzDecoder::new(input));
         let (mut digest, mut bytes) = (Sha256::new(), Vec::new());
         read_line(&mut lines, &mut bytes).map_err(|error| match error.kind() {
-            // So says the decoder of what is not compressed so.
+            // The decoder reports these errors for input that is not gzip.
             io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => ArchiveError::Other,
             _ => ArchiveError::Io(error),
         })?;
-        // What a later build writes there may be more.
+        // A later build may add members.
         let first: Value = serde_json::from_slice(&bytes).map_err(|_| ArchiveError::Other)?;
         let format = first["berthArchive"].as_u64().ok_or(ArchiveError::Other)?;
         if format != FORMAT {
@@ -270,12 +272,12 @@ impl<R: BufRead> Reader<R> {
         Ok(Self { lines, header, digest, read: Summary::default(), last: None, number: 1, is_done: false })
     }
 
-    /// The first line.
+    /// Returns the header.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// How much was read so far.
+    /// Returns the summary of what was read so far.
     pub fn read(&self) -> &Summary {
         &self.read
     }
@@ -320,7 +322,7 @@ impl<R: BufRead> Reader<R> {
         if *said != (Summary { sha256: hex(&self.digest), ..self.read.clone() }) {
             return Err(ArchiveError::Damaged("its checksum is wrong"));
         }
-        // Also for the decoder's own checksum.
+        // This also checks the decoder's own checksum.
         let behind = self.lines.fill_buf().map_err(|_| ArchiveError::Damaged("its end is missing"))?;
         let is_last = behind.is_empty() && self.lines.get_mut().get_mut().fill_buf()?.is_empty();
         if is_last { Ok(()) } else { Err(ArchiveError::Damaged("there is data after its end")) }
@@ -340,12 +342,12 @@ impl<R: BufRead> Iterator for Reader<R> {
     }
 }
 
-/// The digest of what was taken in so far.
+/// Returns the digest so far.
 fn hex(digest: &Sha256) -> String {
     digest.clone().finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The next line with its end. `UnexpectedEof`: there is none.
+/// Reads the next line with its end. `UnexpectedEof`: there is none.
 fn read_line(lines: &mut impl BufRead, bytes: &mut Vec<u8>) -> io::Result<()> {
     lines.take(LINE_BYTES_MAX as u64).read_until(b'\n', bytes)?;
     match bytes.last() {
@@ -379,7 +381,7 @@ mod tests {
         Reader::begin(bytes)?.collect()
     }
 
-    /// Lines as they are, compressed.
+    /// Returns these lines, compressed.
     fn compressed(lines: &str) -> Vec<u8> {
         let mut out = GzEncoder::new(Vec::new(), Compression::default());
         out.write_all(lines.as_bytes()).expect("in memory");
@@ -410,14 +412,14 @@ mod tests {
         assert!(matches!(&read(&bytes).expect("whole")[..], [Item::Object { value, .. }] if **value == *r#"{"a":1.5}"#));
     }
 
-    /// Every cut and every flipped bit is told.
+    /// The reader detects every truncation and every flipped bit.
     #[test]
     fn what_is_not_as_it_was_written_is_refused() {
         let whole = archive(&["/registry/pods/a/web"], &["ca.pem"]);
         for cut in 0..whole.len() {
             assert!(read(&whole[..cut]).is_err(), "cut at {cut}");
         }
-        // Of gzip's own header a reader need not look at all: time, flags of the compression, system.
+        // A reader may ignore these fields of gzip's header: time, flags of the compression, system.
         for at in (0..whole.len()).filter(|at| !(4..10).contains(at)) {
             for bit in 0..8 {
                 let mut damaged = whole.clone();

@@ -27,10 +27,11 @@ use serde_json::json;
 use std::{collections::BTreeMap, sync::Arc};
 
 impl Registry {
-    /// Binds the pod to `node`, if it has none yet and may be scheduled: one read, one write. Gives the pod's new version.
+    /// Binds the pod to `node` if it is unbound and can be scheduled: one read, one write. Returns the pod's new
+    /// version.
     ///
     /// # Errors
-    /// [`ApiError::NotFound`]; a conflict for a pod that is bound, terminating, gated or not as `precondition` says.
+    /// [`ApiError::NotFound`], or a conflict for a pod that is bound, terminating, gated or violates `precondition`.
     pub async fn bind(&self, actor: &Actor, target: &Target, node: &str, precondition: &Precondition) -> Result<Arc<Entry>, ApiError> {
         let node = ObjectReference { kind: Some("Node".to_owned()), name: Some(node.to_owned()), ..ObjectReference::default() };
         let binding = Binding { target: node, ..Binding::default() };
@@ -64,7 +65,7 @@ impl Registry {
         Ok(Written { object, created: true, warnings, audit })
     }
 
-    /// Takes a Binding through the chain and carries it out. That the pod may change meanwhile changes nothing about the Binding.
+    /// Takes a Binding through the chain and binds the pod. A concurrent change of the pod does not affect the Binding.
     async fn admit_binding(
         &self,
         target: &Target,
@@ -98,7 +99,7 @@ impl Registry {
             let put = match bound {
                 Ok(()) if mode == Mode::Dry => return Ok(old.entry),
                 Ok(()) => {
-                    // What it adds was counted when the pod was made.
+                    // The quota was charged when the pod was created.
                     let (key, expected) = (old.entry.key.clone(), Expected::At(old.entry.mod_revision));
                     self.storage.put(&target.resource, key, &old.object, expected, Purpose::Growth).await
                 }
@@ -115,7 +116,7 @@ impl Registry {
     }
 }
 
-/// Puts the pod on the node, in memory.
+/// Binds the pod in memory.
 fn bind(
     target: &Target,
     old: &mut Stored,
@@ -133,7 +134,7 @@ fn bind(
     }
 }
 
-/// The node of a binding whose form is right.
+/// Returns the node of a valid binding.
 fn checked_node<'a>(target: &Target, binding: &'a Binding) -> Result<&'a str, ApiError> {
     if let Some(name) = binding.metadata.name.as_ref().filter(|name| **name != target.name) {
         return Err(ApiError::bad_request(format!("name in URL does not match name in Binding object: {name}")));
@@ -180,14 +181,14 @@ fn set_node(target: &Target, pod: &mut Pod, node: &str, now: Timestamp) -> Resul
     }
     spec.node_name = Some(node.to_owned());
     let status = pod.status.get_or_insert_default();
-    // It has its place: none need be kept for it.
+    // The pod has its node, so no capacity need be reserved for it.
     status.nominated_node_name = None;
     let conditions = status.conditions.get_or_insert_default();
     set_condition(conditions, PodCondition { type_: "PodScheduled".to_owned(), status: "True".to_owned(), ..PodCondition::default() }, now);
     Ok(())
 }
 
-/// Gives the pod the annotations of its binding, under the rules of every other way to change them.
+/// Adds the annotations of the binding to the pod, under the usual rules for changing them.
 fn annotate(target: &Target, pod: &mut Pod, annotations: &BTreeMap<String, String>) -> Result<(), ApiError> {
     let old = pod.metadata.annotations.clone();
     pod.metadata.annotations.get_or_insert_default().extend(annotations.clone());
@@ -197,7 +198,7 @@ fn annotate(target: &Target, pod: &mut Pod, annotations: &BTreeMap<String, Strin
     if errors.is_empty() { Ok(()) } else { Err(ApiError::invalid(&target.resource, &target.name, errors)) }
 }
 
-/// Puts a condition in the place of the one of its type; the transition time moves only with the status.
+/// Replaces the condition of the same type. The transition time changes only with the status.
 pub(crate) fn set_condition(conditions: &mut Vec<PodCondition>, mut new: PodCondition, now: Timestamp) {
     let old = conditions.iter_mut().find(|condition| condition.type_ == new.type_);
     let unchanged = old.as_ref().filter(|old| old.status == new.status).and_then(|old| old.last_transition_time.clone());

@@ -1,4 +1,4 @@
-//! What every cluster has from the start.
+//! The objects that every cluster has from the start.
 
 use crate::{
     Actor, ApiError, Body, Collection, DeleteOptions, Registry, Target, WriteOptions, admission::DEFAULT_ACCOUNT, key, resource, stored,
@@ -20,25 +20,25 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 
 impl Registry {
-    /// Makes the namespaces with their service accounts, the storage class and the priority classes that every cluster has. What is there
-    /// already stays as it is.
+    /// Creates the default namespaces with their service accounts, the storage class and the priority classes. Existing
+    /// objects are unchanged.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn bootstrap(&self) -> Result<(), ApiError> {
-        // Together: their writes share the store's commits.
+        // Concurrently, so that the writes share the store's commits.
         try_join_all(first_objects().into_iter().map(|object| self.create_missing(object))).await?;
         self.make_missing_accounts().await
     }
 
-    /// Namespaces that came from another store may have no accounts yet, and the server's authority may have been renewed.
+    /// Namespaces of another store may have no accounts, and the server's CA may have been renewed.
     async fn make_missing_accounts(&self) -> Result<(), ApiError> {
         let (namespaces, accounts) = (resource::of::<Namespace>(), resource::of::<ServiceAccount>());
         let request = RangeRequest::all(namespaces.prefix());
         for entry in self.storage.store.range(request).await?.entries {
             let Some(namespace) = key::target_of(namespaces, &entry.key).map(|target| target.name) else { continue };
             if self.storage.store.get(&key::key_of(accounts, Some(&namespace), DEFAULT_ACCOUNT)).await?.is_none() {
-                // One of a namespace that is on its way out is not made.
+                // No account is created in a terminating namespace.
                 drop(self.make_default_account(&namespace).await);
             }
             drop(self.publish_root_ca(&namespace).await);
@@ -46,10 +46,11 @@ impl Registry {
         Ok(())
     }
 
-    /// Makes the roles and bindings that clients count on, and adds to those that exist what they lack. For servers that authorise.
+    /// Creates the default roles and bindings, and adds missing rules to existing ones. For servers that authorize
+    /// requests.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn bootstrap_policy(&self) -> Result<(), ApiError> {
         let roles = self.bring_up_roles();
         let bindings = try_join_all(cluster_role_bindings().into_iter().map(|binding| self.bring_up_binding(binding)));
@@ -57,7 +58,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Those that gather others come last, one after the other, each when all that it gathers is there: its rules are then what it comes with.
+    /// Aggregated roles come last, one after the other, after the roles that they select. Their rules are then complete
+    /// from the start.
     async fn bring_up_roles(&self) -> Result<(), ApiError> {
         let (gathering, plain): (Vec<_>, Vec<_>) = cluster_roles().into_iter().partition(|role| role.aggregation_rule.is_some());
         try_join_all(plain.into_iter().map(|role| self.bring_up_role(role))).await?;
@@ -67,10 +69,10 @@ impl Registry {
         Ok(())
     }
 
-    /// The same for the role and the binding of the page's user: for servers that serve a page, when somebody looks at it.
+    /// Does the same for the role and the binding of the dashboard's user, when a user first opens the dashboard.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn bootstrap_dashboard(&self) -> Result<(), ApiError> {
         try_join(self.bring_up_role(dashboard_role()), self.bring_up_binding(dashboard_binding())).await?;
         Ok(())
@@ -100,14 +102,14 @@ impl Registry {
         }
     }
 
-    /// The stored object of this name, if there is one.
+    /// Returns the stored object of this name, if it exists.
     async fn existing<K: Kind>(&self, name: Option<&str>) -> Result<Option<K>, ApiError> {
         let resource = resource::of::<K>();
         let Some(entry) = self.storage.store.get(&key::key_of(resource, None, name.unwrap_or_default())).await? else { return Ok(None) };
         Ok(stored::load(resource, &entry)?.downcast_ref::<K>().cloned())
     }
 
-    /// Another server may have been quicker.
+    /// Another server may create it first.
     async fn put_anew<K: Kind>(&self, object: K) -> Result<(), ApiError> {
         let at = Collection { resource: Arc::clone(resource::of::<K>()), namespace: None };
         match self.create(&Actor::System, &at, Body::Object(Box::new(object)), &WriteOptions::default()).await {

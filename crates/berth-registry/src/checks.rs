@@ -1,18 +1,18 @@
-//! What the options of a request may be: bad ones are 422 about the options themselves.
+//! Validates the options of a request. An invalid option is a 422 about the options.
 
 use crate::{ApiError, DeleteOptions, ListOptions, PropagationPolicy, WatchOptions, WriteOptions, options::FieldValidation};
 use berth_api::{FieldError, Path};
 use berth_identity::GroupKind;
 
-/// Longest `fieldManager`, in bytes.
+/// The maximum length of `fieldManager`, in bytes.
 const FIELD_MANAGER_MAX: usize = 128;
 
-/// Whether a write is only tried.
+/// Whether a write is a dry run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// Stored.
     Real,
-    /// `dryRun=All`: everything but storing.
+    /// `dryRun=All`: the write is not stored.
     Dry,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct Checked {
     pub(crate) validation: FieldValidation,
 }
 
-/// Whose options are checked; the name is what the answer shows.
+/// The verb of the options. The error contains its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verb {
     Create,
@@ -58,7 +58,7 @@ pub(crate) fn write_options(verb: Verb, options: &WriteOptions) -> Result<Checke
     Ok(Checked { mode, validation })
 }
 
-/// What a checked deletion does.
+/// A validated deletion.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CheckedDelete {
     pub(crate) mode: Mode,
@@ -88,7 +88,7 @@ pub(crate) fn delete_options(options: &DeleteOptions) -> Result<CheckedDelete, A
     Ok(CheckedDelete { mode, policy, is_last_unseen: options.is_last_unseen })
 }
 
-/// Checks what a list says about versions.
+/// Validates the version options of a list.
 pub(crate) fn list_options(options: &ListOptions) -> Result<(), ApiError> {
     let mut errors = Vec::new();
     if options.send_initial_events.is_some() {
@@ -113,7 +113,7 @@ pub(crate) fn list_options(options: &ListOptions) -> Result<(), ApiError> {
     refuse("ListOptions", errors)
 }
 
-/// Checks what a watch says about versions.
+/// Validates the version options of a watch.
 pub(crate) fn watch_options(options: &WatchOptions) -> Result<(), ApiError> {
     let (field, matching) = (Path::new("resourceVersionMatch"), options.resource_version_match.as_str());
     let fault = match (options.send_initial_events, matching) {
@@ -121,7 +121,7 @@ pub(crate) fn watch_options(options: &WatchOptions) -> Result<(), ApiError> {
         (None, _) => Some("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"),
         (Some(_), _) => Some("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"),
     };
-    // A watch from nowhere in particular is one that begins with all objects.
+    // A watch without a version begins with all objects.
     let is_matched = !matching.is_empty() || (options.send_initial_events.is_none() && matches!(&*options.resource_version, "" | "0"));
     let continues = is_matched && !options.continue_token.is_empty();
     let fault = fault.or_else(|| continues.then_some("resourceVersionMatch is forbidden when continue is provided"));

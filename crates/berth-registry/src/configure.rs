@@ -1,47 +1,48 @@
-//! Bringing an object to what a manifest says, as `kubectl apply` does from outside.
+//! Applies a manifest to an object, as `kubectl apply` does from outside.
 
 use crate::{Actor, ApiError, Body, Collection, Current, GetOptions, Patch, Registry, Target, WriteOptions, patch};
 use berth_api::annotations::LAST_APPLIED_CONFIGURATION as LAST_APPLIED;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
 
-/// What became of an object.
+/// The result for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Configured {
-    /// It was not there.
+    /// The object did not exist.
     Created,
     /// It differed from the manifest.
     Changed,
-    /// It was as the manifest says.
+    /// The object was equal to the manifest.
     Unchanged,
 }
 
-/// Which fields of an object that exists a manifest sets.
+/// The fields of a manifest that are set on an existing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ManifestFields {
     /// All, as `kubectl apply` does.
     All,
-    /// Those that differ from the manifest that was applied last: what others have set since stays.
+    /// The fields that differ from the last applied manifest. Later changes by others to the rest are kept.
     Changed,
 }
 
-/// What a manifest came to.
+/// The result of a manifest.
 #[derive(Clone, Debug)]
 pub struct Configuration {
-    /// In a word.
+    /// The kind of change.
     pub change: Configured,
-    /// The object before; `None`: it was created.
+    /// The object before, or `None` if it was created.
     pub before: Option<Value>,
-    /// The object as it is now.
+    /// The current object.
     pub after: Value,
-    /// What it would be by all fields of the manifest, where it is something else.
+    /// The object with all fields of the manifest, if that differs.
     pub by_manifest: Option<Value>,
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
 }
 
 impl Registry {
-    /// Creates the object if it is missing. Else it sets these fields of the manifest, and removes what an earlier manifest set and this one does not.
+    /// Creates the object if it is missing. Otherwise sets these fields of the manifest, and removes fields that an
+    /// earlier manifest set and this one does not.
     ///
     /// # Errors
     /// Those of get, create and patch.
@@ -84,8 +85,8 @@ impl Registry {
         Ok(Configuration { change, before: Some(live), after, by_manifest, warnings })
     }
 
-    /// What the object would be by all fields of the manifest: a dry run, since only the server knows which forms of a value are the same. `None`: the same, or
-    /// the server would refuse it.
+    /// Returns the object with all fields of the manifest. This is a dry run, because only the server knows which forms
+    /// of a value are equal. `None`: the object is the same, or the server would reject it.
     async fn by_manifest(&self, actor: &Actor, target: &Target, plain: &Value, live: &Value, options: &WriteOptions) -> Option<Value> {
         let change = patch::three_way_merge(plain, plain, live);
         if is_empty(&change) {
@@ -110,10 +111,10 @@ fn value(object: Current) -> Result<Value, ApiError> {
 
 /// A manifest in the two forms that an apply needs.
 struct Manifest {
-    /// As it is kept. It is kubectl's to the byte: with the namespace, and with a map of annotations though it be empty. An apply of the same manifest by kubectl
-    /// then changes nothing, and says so.
+    /// The form in the annotation. It equals kubectl's byte for byte: with the namespace, and with a map of annotations
+    /// even if it is empty. An apply of the same manifest by kubectl then reports `unchanged`.
     plain: Value,
-    /// With the annotation by which the next apply, ours or kubectl's, knows what this one set.
+    /// The manifest with the annotation from which the next apply, by berth or kubectl, knows the fields of this one.
     wanted: Value,
 }
 

@@ -1,60 +1,61 @@
-//! Continue tokens: where a list goes on, and at which revision.
+//! Continue tokens: the position in a list, and its revision.
 
 use crate::ApiError;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use berth_store::{Key, Revision};
 use serde::{Deserialize, Serialize};
 
-/// What a token says. Opaque to clients.
+/// The content of a token. Opaque to clients.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Token {
-    /// The revision that all pages show; absent: the newest, after the first one expired.
+    /// The revision of all pages. Absent: the newest, after the first one expired.
     #[serde(rename = "rv", skip_serializing_if = "Option::is_none")]
     revision: Option<u64>,
-    /// The last key of the page before, without the collection's prefix.
+    /// The last key of the previous page, without the collection's prefix.
     #[serde(rename = "after")]
     start_after: String,
-    /// How many keys stood behind that key, so that the next page need not count them again. Whoever forges it is told a wrong number.
+    /// The number of keys after that key, so that the next page need not count them. A client that forges it only gets
+    /// a wrong count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     left: Option<usize>,
 }
 
 impl Token {
-    /// A token behind `last`, whose collection's keys start with `prefix`; `left` of them stand behind it.
+    /// Returns a token for the keys after `last`. The collection's keys start with `prefix`, and `left` of them follow.
     pub(crate) fn behind(last: &Key, prefix: &str, revision: Revision, left: usize) -> Self {
         let start_after = last.as_str().strip_prefix(prefix).unwrap_or_default().to_owned();
         Self { revision: Some(revision.0), start_after, left: Some(left) }
     }
 
-    /// The key to start after.
+    /// Returns the key to start after.
     pub(crate) fn start_after(&self, prefix: &str) -> Key {
         Key::new(&format!("{prefix}{}", self.start_after))
     }
 
-    /// How many keys stand behind that.
+    /// Returns the number of keys after it.
     pub(crate) fn left(&self) -> Option<usize> {
         self.left
     }
 
-    /// The revision to read at.
+    /// Returns the revision to read.
     pub(crate) fn revision(&self) -> Option<Revision> {
         self.revision.map(Revision)
     }
 
-    /// The same place at the newest revision.
+    /// Returns the same position at the newest revision.
     pub(crate) fn at_newest(self) -> Self {
         Self { revision: None, left: None, ..self }
     }
 
-    /// As clients carry it.
+    /// Encodes the token for clients.
     pub(crate) fn encode(&self) -> String {
         URL_SAFE_NO_PAD.encode(serde_json::to_vec(self).expect("text and a number"))
     }
 
-    /// Reads what [`Token::encode`] wrote.
+    /// Decodes the result of [`Token::encode`].
     ///
     /// # Errors
-    /// 400 for anything else.
+    /// 400 for any other text.
     pub(crate) fn decode(text: &str) -> Result<Self, ApiError> {
         let bad = |why: String| ApiError::bad_request(format!("invalid continue token: {why}"));
         let bytes = URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).map_err(|error| bad(error.to_string()))?;
@@ -62,7 +63,7 @@ impl Token {
     }
 }
 
-/// What fuzz targets call: whether the text is no token, or one that is the same after it was written again.
+/// For fuzz targets: whether the text is no token, or a token that survives encoding and decoding.
 #[cfg(feature = "fuzzing")]
 #[must_use]
 pub fn round_trips(text: &str) -> bool {

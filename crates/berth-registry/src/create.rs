@@ -1,4 +1,4 @@
-//! Creating objects.
+//! Creates objects.
 
 use crate::{
     Actor, ApiError, Body, Collection, Current, Registry, Subresource, Target, WriteOptions, Written,
@@ -18,10 +18,10 @@ use berth_api::{
 };
 use berth_store::env::Rng;
 
-/// How many generated names are tried.
+/// The maximum number of generated names that are tried.
 const NAME_ATTEMPTS: u32 = 8;
 
-/// An object to be made.
+/// A new object.
 pub(crate) struct New {
     pub(crate) object: Box<dyn Object>,
     /// Texts for `Warning` headers.
@@ -30,7 +30,7 @@ pub(crate) struct New {
 }
 
 impl New {
-    /// A new object whose author owns what it holds.
+    /// Returns a new object whose author owns its fields.
     pub(crate) fn of(incoming: Incoming) -> Self {
         Self { object: incoming.object, warnings: incoming.warnings, owners: Owners::Follow }
     }
@@ -40,7 +40,7 @@ impl Registry {
     /// Creates an object.
     ///
     /// # Errors
-    /// A body that cannot be read, a namespace that is missing or terminating, faults of the object, a name that is taken.
+    /// An undecodable body, a missing or terminating namespace, field errors, or a name that exists.
     pub async fn create(&self, actor: &Actor, at: &Collection, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         ApiError::check_writable(&at.resource)?;
         let checked = checks::write_options(Verb::Create, options)?;
@@ -50,10 +50,10 @@ impl Registry {
         self.create_object(at, New { owners, ..New::of(incoming) }, checked.mode, &author).await
     }
 
-    /// POST to a subresource: `pods/binding` and `pods/eviction`, whose answer is a `Status`.
+    /// Handles a POST to a subresource: `pods/binding` and `pods/eviction`, whose result is a `Status`.
     ///
     /// # Errors
-    /// [`ApiError::MethodNotAllowed`] for other subresources; else those of binding and eviction.
+    /// [`ApiError::MethodNotAllowed`] for other subresources, otherwise those of binding and eviction.
     pub async fn create_subresource(
         &self,
         actor: &Actor,
@@ -93,7 +93,7 @@ impl Registry {
         Ok(Written { object, created: true, warnings, audit })
     }
 
-    /// Takes the object through the rest of the chain; where its name was generated and is taken, under others, up to so many `names`.
+    /// Runs the rest of the chain. If a generated name exists, it tries up to `names` others.
     async fn complete_named(&self, admission: &mut Admission<'_>, names: u32) -> Result<Current, ApiError> {
         let remarks = admission.remarks.clone();
         let mut tried = 1;
@@ -114,7 +114,7 @@ impl Registry {
         }
     }
 
-    /// Sets what the server alone says, whatever the client sent.
+    /// Sets the metadata that only the server sets.
     fn fill_in(&self, object: &mut dyn Object) {
         let meta = object.meta_mut();
         meta.uid = Some(new_uid(&*self.chain.rng));
@@ -126,7 +126,7 @@ impl Registry {
     }
 }
 
-/// Gives the object a name from its `generateName`, if it has none of its own.
+/// Generates a name from `generateName` if the object has no name.
 fn generate_name(meta: &mut ObjectMeta, rng: &dyn Rng) -> bool {
     let is_named = meta.name.as_ref().is_some_and(|name| !name.is_empty());
     let Some(base) = meta.generate_name.as_deref().filter(|base| !is_named && !base.is_empty()) else { return false };

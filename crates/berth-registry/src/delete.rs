@@ -1,4 +1,4 @@
-//! Deleting objects: at once, after a grace period, or when the last finalizer goes.
+//! Deletes objects: at once, after a grace period, or with the last finalizer.
 
 use crate::{
     Actor, ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
@@ -18,30 +18,30 @@ use berth_api::{
 use berth_store::env::Timestamp;
 use std::time::Duration;
 
-/// Finalizer of an object whose dependents go first.
+/// The finalizer of an object whose dependents are deleted first.
 const FOREGROUND: &str = "foregroundDeletion";
-/// Finalizer of an object whose dependents stay.
+/// The finalizer of an object whose dependents are orphaned.
 const ORPHAN: &str = "orphan";
 
-/// What a try of a deletion came to.
+/// The result of one attempt at a deletion.
 enum Tried {
-    /// It is carried out.
+    /// The deletion is done.
     Done(Deleted),
-    /// The object bears the mark now, and goes next.
+    /// The object has its deletion timestamp and is removed next.
     Marked(Marked),
-    /// It is as it was already.
+    /// The object is unchanged.
     Same(Deleted),
 }
 
-/// An object that this deletion has marked. Its node or a controller may remove it before the deletion does: then what was asked for is done.
+/// An object that this deletion has marked. If its node or a controller removes it first, the deletion has succeeded.
 struct Marked {
     uid: Option<String>,
-    /// The answer where it is removed by another.
+    /// The result if another client removes it.
     deleted: Deleted,
 }
 
 impl Marked {
-    /// Whether the marked object is gone, also where another has its name.
+    /// Whether the marked object is deleted, even if another object has its name.
     fn is_gone(&self, found: &Result<Stored, ApiError>) -> bool {
         match found {
             Ok(found) => found.object.meta().uid != self.uid,
@@ -49,18 +49,18 @@ impl Marked {
         }
     }
 
-    /// It has another version than the client may have asked for, and is the same object.
+    /// Returns a precondition on the uid, because the marking has changed the version.
     fn precondition(&self) -> Precondition {
         Precondition { uid: self.uid.clone(), resource_version: None }
     }
 }
 
-/// What a deletion comes to.
+/// The outcome of a deletion.
 #[derive(Debug)]
 enum Outcome {
-    /// The object goes now; its last state.
+    /// The object is removed now. Contains its last state.
     Remove(BoxObject),
-    /// The object lingers, in this state (which may be the one that it is in).
+    /// The object is kept in this state, which may be its current one.
     Keep(BoxObject),
 }
 
@@ -68,7 +68,7 @@ impl Registry {
     /// Deletes an object, or marks it for deletion.
     ///
     /// # Errors
-    /// Bad options, a failed precondition, an object that is not there or may not be deleted.
+    /// Invalid options, a failed precondition, or an object that is missing or cannot be deleted.
     pub async fn delete(&self, actor: &Actor, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         ApiError::check_writable(&target.resource)?;
         let checked = checks::delete_options(options)?;
@@ -96,7 +96,7 @@ impl Registry {
         Err(ApiError::modified(target))
     }
 
-    /// Does what the deletion entails before it is answered.
+    /// Executes the follow-up writes of the deletion before the response.
     async fn followed_up(&self, target: &Target, mode: Mode, deleted: Deleted) -> Result<Deleted, ApiError> {
         if mode == Mode::Real {
             self.follow_up(&Happened::of(Operation::Delete, target)).await?;
@@ -138,7 +138,7 @@ impl Registry {
     }
 }
 
-/// Some kinds are answered with the object also when it is gone.
+/// Some kinds return the object even after it is removed.
 fn answer(admission: &Admission<'_>, current: Current) -> Deleted {
     if !admission.removes || (admission.object.rules().returns_deleted && !admission.is_last_unseen) {
         return Deleted::Object(current);
@@ -150,7 +150,7 @@ fn answer(admission: &Admission<'_>, current: Current) -> Deleted {
     Deleted::Gone { uid: admission.object.meta().uid.clone().unwrap_or_default(), revision }
 }
 
-/// What a deletion demands of the object.
+/// Checks the preconditions of a deletion.
 pub(crate) fn check_precondition(target: &Target, old: &Stored, wanted: &Precondition) -> Result<(), ApiError> {
     let conflict = |why: &str| Err(ApiError::conflict_shown_as(target, target.resource.kind(), why));
     let found = old.object.meta().uid.as_deref().unwrap_or_default();
@@ -170,7 +170,7 @@ pub(crate) fn check_precondition(target: &Target, old: &Stored, wanted: &Precond
     Ok(())
 }
 
-/// What deleting `old` comes to.
+/// Returns the outcome of deleting `old`.
 ///
 /// Source: upstream `registry/rest/delete.go` and `registry/generic/registry/store.go`.
 fn decide(old: &dyn Object, policy: Option<PropagationPolicy>, grace_seconds: Option<i64>, now: Timestamp) -> Outcome {
@@ -184,7 +184,7 @@ fn decide(old: &dyn Object, policy: Option<PropagationPolicy>, grace_seconds: Op
     mark(new, grace, now)
 }
 
-/// Marks the object for deletion after `grace`, or finds that nothing keeps it.
+/// Marks the object for deletion after `grace`, or finds that nothing delays its removal.
 fn mark(mut new: BoxObject, grace: Grace, now: Timestamp) -> Outcome {
     let is_held = new.meta().finalizers.as_ref().is_some_and(|finalizers| !finalizers.is_empty());
     match grace {
@@ -204,7 +204,7 @@ fn mark(mut new: BoxObject, grace: Grace, now: Timestamp) -> Outcome {
     Outcome::Keep(new)
 }
 
-/// The first request raises the generation, so that whoever watches it sees that something is wanted of it.
+/// The first request increments the generation, so that watching controllers notice it.
 fn begin(meta: &mut ObjectMeta) {
     if meta.deletion_timestamp.is_none() {
         meta.generation = meta.generation.map(|generation| if 0 < generation { generation + 1 } else { generation });
@@ -224,7 +224,7 @@ fn set_end(meta: &mut ObjectMeta, from: Timestamp, forward: i64, grace: i64) {
     meta.deletion_grace_period_seconds = Some(grace);
 }
 
-/// Moves the end back by the old grace period and forward by the new one, never into the past.
+/// Moves the deletion timestamp back by the old grace period and forward by the new one, never into the past.
 fn shorten(meta: &mut ObjectMeta, seconds: i64, back_by: i64, now: Timestamp) {
     let now = whole_seconds(now);
     let begun = meta.deletion_timestamp.as_ref().map_or(now.as_second(), |at| at.0.as_second().saturating_sub(back_by));
@@ -236,12 +236,12 @@ fn shorten(meta: &mut ObjectMeta, seconds: i64, back_by: i64, now: Timestamp) {
     }
 }
 
-/// Whether an earlier request has named a policy that the garbage collector follows.
+/// Whether an earlier request chose a policy of the garbage collector.
 fn has_collector_finalizer(meta: &ObjectMeta) -> bool {
     meta.finalizers.iter().flatten().any(|finalizer| matches!(finalizer.as_str(), FOREGROUND | ORPHAN))
 }
 
-/// The two finalizers by which the garbage collector is asked for its part.
+/// Sets the two finalizers that request the work of the garbage collector.
 fn set_collector_finalizers(meta: &mut ObjectMeta, policy: Option<PropagationPolicy>) {
     let Some(policy) = policy else { return };
     let wanted = match policy {

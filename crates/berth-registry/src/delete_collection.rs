@@ -1,21 +1,21 @@
-//! Deleting all that a list selects.
+//! Deletes all objects that a list selects.
 
 use crate::{Actor, ApiError, Collection, DeleteOptions, List, ListOptions, Registry, checks, key};
 use berth_api::Scope;
 use berth_store::env::yield_now;
 
-/// How many objects are deleted before others have their turn: about a millisecond's work.
+/// The number of deletions before other tasks run: about a millisecond of work.
 const PIECE_OBJECTS: usize = 16;
 
-/// Bytes of objects that the answer to deleting a collection tells. What is deleted is kept for the answer alone.
+/// The maximum size of objects in the response, in bytes. Deleted objects are kept only for the response.
 pub const TOLD_BYTES_MAX: usize = 4 << 20;
 
 impl Registry {
-    /// Deletes every object that `list` selects, each as by [`Registry::delete`] with the same options. Gives them as they were:
-    /// the first of them, if they are large together, and the number of the others as what remains.
+    /// Deletes every object that `list` selects, each as [`Registry::delete`] with the same options. Returns the
+    /// deleted objects. If they are large, it returns the first ones and the number of the others as remaining.
     ///
     /// # Errors
-    /// Those of list and delete; what was deleted before the error stays deleted. Objects that others delete meanwhile are no error.
+    /// Those of list and delete. Earlier deletions persist. Concurrent deletions by others are no error.
     pub async fn delete_collection(
         &self,
         actor: &Actor,
@@ -31,7 +31,7 @@ impl Registry {
         let found = self.list(actor, at, list).await?;
         let (mut items, mut told_bytes, mut untold) = (Vec::new(), 0, 0);
         for (index, entry) in found.items.into_iter().enumerate() {
-            // A store that keeps its keys in memory may answer every deletion at once.
+            // A store that keeps its keys in memory may complete every deletion without waiting.
             if index % PIECE_OBJECTS == PIECE_OBJECTS - 1 {
                 yield_now().await;
             }

@@ -1,6 +1,7 @@
-//! What the server says it serves: documents made from the resources that are served.
+//! Discovery: documents that list the served resources.
 //!
-//! Start with [`Resources::discovery`], whose documents are kept as long as nothing changes. What they hold is in [`wire`].
+//! Start with [`Resources::discovery`], which caches the documents until the resources change. Their types are in
+//! [`wire`].
 
 mod wire;
 
@@ -20,14 +21,14 @@ use wire::{
     DiscoveredSubresource, DiscoveredVersion, DiscoveryList, GroupVersionForDiscovery, ResponseKind, ServerAddress,
 };
 
-/// The Kubernetes release whose API this is, as clients compare it.
+/// The Kubernetes release whose API this is, for clients that compare versions.
 pub(crate) const MAJOR: &str = "1";
 pub(crate) const MINOR: &str = "36";
 /// The oldest minor release whose clients and controllers can rely on this server.
 const MIN_COMPATIBILITY_MINOR: &str = "35";
 
 impl Resources {
-    /// The documents of discovery. Made at the first call.
+    /// Returns the documents of discovery. The first call builds them.
     #[must_use]
     pub fn discovery(&self) -> &Discovery {
         self.documents.discovery.get_or_init(|| made(self))
@@ -50,7 +51,7 @@ fn made(resources: &Resources) -> Discovery {
     }
 }
 
-/// `GET /version`. `gitVersion` is a semantic version, as kubectl insists.
+/// Returns `GET /version`. `gitVersion` is a semantic version, as kubectl requires.
 #[must_use]
 pub fn version_info() -> VersionInfo {
     let architecture = match std::env::consts::ARCH {
@@ -75,20 +76,20 @@ pub fn version_info() -> VersionInfo {
     }
 }
 
-/// [`version_info`] as it is answered.
+/// Returns [`version_info`] as JSON.
 #[must_use]
 pub fn version_document() -> Document {
     Document::line(&version_info())
 }
 
-/// `GET /api` without aggregation; `server_address` is `host:port`.
+/// Returns `GET /api` without aggregation. `server_address` is `host:port`.
 #[must_use]
 pub fn api_versions(server_address: &str) -> Document {
     let servers = [ServerAddress { client_cidr: "0.0.0.0/0", server_address }];
     Document::line(&ApiVersions { kind: "APIVersions", versions: ["v1"], server_address_by_client_cidrs: servers })
 }
 
-/// Where one may look.
+/// Returns the paths of the root document.
 fn root(resources: &Resources) -> Value {
     let preferred = named_groups(resources).filter_map(|group| versions(resources, &group).next());
     let mut paths: Vec<String> =
@@ -112,7 +113,7 @@ fn api_group(resources: &Resources, group: &ApiName) -> ApiGroup {
 
 fn resource_list(resources: &Resources, version: &GroupVersion) -> ApiResourceList {
     let entries = of_version(resources, version).flat_map(|resource| resource_entries(resource)).collect();
-    // Upstream leaves it out of the document of core.
+    // Upstream omits it from the document of core.
     let api_version = (!version.group.is_empty()).then_some("v1");
     ApiResourceList { kind: "APIResourceList", api_version, group_version: version.clone(), resources: entries }
 }
@@ -125,14 +126,14 @@ fn aggregated_groups(resources: &Resources) -> DiscoveryList {
     aggregated(named_groups(resources).map(|group| aggregated_group(resources, &group)).collect())
 }
 
-/// Every group and version that is served: `v1`, `apps/v1`, …, in order of preference.
+/// Returns every served group and version (`v1`, `apps/v1`, …) in order of preference.
 pub(crate) fn group_versions(resources: &Resources) -> Vec<GroupVersion> {
     let mut all: Vec<_> = resources.all().iter().map(|resource| resource.gvk().group_version()).collect();
     all.dedup();
     all
 }
 
-/// What can be done with a subresource.
+/// Returns the verbs of a subresource.
 #[must_use]
 pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
     match subresource {
@@ -143,7 +144,7 @@ pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
     }
 }
 
-/// What can be done with a resource, sorted.
+/// Returns the verbs of a resource, sorted.
 #[must_use]
 pub fn verbs(resource: &Resource) -> &'static [&'static str] {
     match resource {
@@ -154,14 +155,14 @@ pub fn verbs(resource: &Resource) -> &'static [&'static str] {
     }
 }
 
-/// All but core, in order of preference.
+/// Returns all groups but core, in order of preference.
 fn named_groups(resources: &Resources) -> impl Iterator<Item = ApiName> {
     let mut groups: Vec<_> = resources.all().iter().map(|resource| resource.group().clone()).filter(|group| !group.is_empty()).collect();
     groups.dedup();
     groups.into_iter()
 }
 
-/// In order of preference.
+/// Returns the versions in order of preference.
 fn versions(resources: &Resources, group: &ApiName) -> impl Iterator<Item = GroupVersion> {
     group_versions(resources).into_iter().filter(move |version| version.group == *group)
 }
@@ -214,7 +215,7 @@ fn subresource_entry(resource: &Resource, subresource: Subresource) -> ApiResour
     }
 }
 
-/// By which a client sees that objects are stored in another version: a hash of the group, version and kind that is stored.
+/// Returns a hash of the stored group, version and kind, from which a client notices a change of the storage version.
 fn storage_version_hash(resource: &Resource) -> String {
     if resource.is_review() {
         return String::new();
@@ -251,7 +252,7 @@ fn aggregated_resource(resource: &Resource) -> DiscoveredResource {
     }
 }
 
-/// An empty group and version mean the parent's.
+/// An empty group and version mean those of the parent.
 fn aggregated_subresource(resource: &Resource, subresource: Subresource) -> DiscoveredSubresource {
     let kind = subresource.gvk().unwrap_or_else(|| GroupVersionKind::new("", "", resource.kind()));
     DiscoveredSubresource { subresource: subresource.as_str(), response_kind: kind.into(), verbs: subresource_verbs(subresource) }

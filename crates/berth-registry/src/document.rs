@@ -1,4 +1,4 @@
-//! Documents about the API, made once for all who ask.
+//! Documents about the API, which are built once for all requests.
 
 use berth_identity::GroupVersion;
 use bytes::Bytes;
@@ -10,10 +10,10 @@ use std::{
     sync::OnceLock,
 };
 
-/// A document, encoded.
+/// An encoded document.
 #[derive(Clone, Debug)]
 pub struct Document {
-    /// Changes with the document; for `?hash=` and ETag.
+    /// Changes with the document. For `?hash=` and ETag.
     pub hash: String,
     /// Its JSON.
     pub json: Bytes,
@@ -24,7 +24,7 @@ impl Document {
         Self::of(document.to_string())
     }
 
-    /// Of discovery, which ends with a line break.
+    /// A document of discovery, which ends with a line break.
     pub(crate) fn line(document: &impl Serialize) -> Self {
         Self::of(serde_json::to_string(document).expect("documents have string keys only") + "\n")
     }
@@ -36,7 +36,7 @@ impl Document {
     }
 }
 
-/// What is made of the resources that are served, as far as somebody has asked for it.
+/// The documents about the served resources. Each is built on its first request.
 #[derive(Default)]
 pub(crate) struct Documents {
     pub(crate) discovery: OnceLock<Discovery>,
@@ -44,7 +44,7 @@ pub(crate) struct Documents {
     pub(crate) openapi_v2: OnceLock<Document>,
 }
 
-/// The documents of discovery that change with what is served.
+/// The documents of discovery that change with the served resources.
 #[derive(Debug)]
 pub struct Discovery {
     /// `GET /`.
@@ -55,20 +55,20 @@ pub struct Discovery {
     pub aggregated_core: Document,
     /// `GET /apis` as `APIGroupDiscoveryList`.
     pub aggregated_groups: Document,
-    /// By name, without core.
+    /// By group name, without core.
     pub(crate) group: BTreeMap<String, Document>,
     /// By group and version: `apps/v1`.
     pub(crate) resource_lists: BTreeMap<GroupVersion, Document>,
 }
 
 impl Discovery {
-    /// `GET /apis/{group}`; `None` for an unknown group, and for core, which has no such document.
+    /// Returns `GET /apis/{group}`. `None` for an unknown group, and for core, which has no such document.
     #[must_use]
     pub fn group(&self, group: &str) -> Option<&Document> {
         self.group.get(group)
     }
 
-    /// `GET /api/v1` (group empty) and `GET /apis/{group}/{version}`; `None` for an unknown one.
+    /// Returns `GET /api/v1` (group empty) and `GET /apis/{group}/{version}`, or `None` if it is unknown.
     #[must_use]
     pub fn resource_list(&self, version: &GroupVersion) -> Option<&Document> {
         self.resource_lists.get(version)
@@ -84,13 +84,13 @@ pub struct OpenApi {
 }
 
 impl OpenApi {
-    /// `GET /openapi/v3/{path}`, where `path` is `api/v1`, `apis/apps/v1`, …; `None` if nothing is served there.
+    /// Returns `GET /openapi/v3/{path}`, where `path` is `api/v1`, `apis/apps/v1`, …. `None` if it is unknown.
     #[must_use]
     pub fn document(&self, path: &str) -> Option<&Document> {
         self.by_path.get(path)
     }
 
-    /// The paths of all documents.
+    /// Returns the paths of all documents.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.by_path.keys().map(String::as_str)
     }

@@ -1,4 +1,5 @@
-//! Why a request is refused. No status codes here: `berth-apiserver` turns each case into a `Status`, remote clients turn a `Status` back.
+//! Why a request is rejected. This crate uses no status codes: `berth-apiserver` converts each case to a `Status`, and
+//! remote clients convert a `Status` back.
 
 use crate::{Resource, Target};
 use berth_api::FieldError;
@@ -6,166 +7,167 @@ use berth_identity::{ApiName, GroupKind, GroupResource};
 use berth_store::{ReadError, WriteError};
 use std::collections::BTreeSet;
 
-/// A refused request. Nothing changed, except where a case says otherwise.
+/// A rejected request. Nothing changed, unless a case states otherwise.
 ///
-/// In every case `name` is the object's name, which is empty where it has none yet.
+/// In every case, `name` is the object's name. It is empty before the server has generated the name.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// No such object.
+    /// The object does not exist.
     #[error("{resource} {name:?} not found")]
     NotFound {
         /// Its resource.
         resource: GroupResource,
-        /// As asked for.
+        /// The requested name.
         name: String,
     },
-    /// The name is taken.
+    /// The name exists.
     #[error("{resource} {name:?} already exists")]
     AlreadyExists {
         /// Its resource.
         resource: GroupResource,
-        /// As asked for.
+        /// The requested name.
         name: String,
     },
-    /// Somebody else was first, or a precondition failed.
+    /// Another writer was first, or a precondition failed.
     #[error("{message}")]
     Conflict {
-        /// Its resource. For a failed precondition of a deletion upstream shows the kind in place of the plural.
+        /// Its resource. For a failed precondition of a deletion, upstream prints the kind instead of the plural.
         resource: GroupResource,
         /// The object's name.
         name: String,
-        /// Complete.
+        /// The complete text.
         message: String,
     },
-    /// Server-side apply: others own fields that it would change.
+    /// Server-side apply: other managers own fields that it would change.
     #[error("{message}")]
     ApplyConflict {
-        /// Complete.
+        /// The complete text.
         message: String,
-        /// One a field and owner.
+        /// One per field and owner.
         causes: Vec<Cause>,
     },
     /// The object, or the options of the request, are invalid.
     #[error("{}", invalid_message(.kind, .name, .errors))]
     Invalid {
-        /// Its kind; `CreateOptions` and the like of `meta.k8s.io` for options, empty for a patch whose result cannot be read.
+        /// Its kind. For options, `CreateOptions` and so on of `meta.k8s.io`. Empty for a patch whose result cannot be
+        /// decoded.
         kind: GroupKind,
         /// The object's name.
         name: String,
-        /// Every fault, in upstream's order.
+        /// All errors, in upstream's order.
         errors: Vec<FieldError>,
     },
-    /// The request cannot be understood.
+    /// The server cannot interpret the request.
     #[error("{message}")]
     BadRequest {
-        /// Complete.
+        /// The complete text.
         message: String,
     },
-    /// As [`ApiError::Invalid`], but a bad request (KEP-2255).
+    /// The same as [`ApiError::Invalid`], but a bad request (KEP-2255).
     #[error("{}", invalid_message(.kind, .name, .errors))]
     BadRequestFields {
         /// Its kind.
         kind: GroupKind,
         /// The object's name.
         name: String,
-        /// Every fault.
+        /// All errors.
         errors: Vec<FieldError>,
     },
-    /// Admission or authorisation says no.
+    /// Admission or authorization rejects the request.
     #[error("{message}")]
     Forbidden {
         /// Its resource.
         resource: GroupResource,
         /// The object's name.
         name: String,
-        /// Complete.
+        /// The complete text.
         message: String,
         /// May be empty.
         causes: Vec<Cause>,
-        /// The name of the admission plug-in; `None`: authorisation.
+        /// The name of the admission plug-in. `None`: authorization.
         refused_by: Option<&'static str>,
     },
-    /// The revision asked for is no longer kept.
+    /// The requested revision is compacted.
     #[error("{message}")]
     Expired {
-        /// Complete.
+        /// The complete text.
         message: String,
-        /// Goes on with the list at the newest revision, for the answer's `metadata.continue`.
+        /// A token that continues the list at the newest revision, for `metadata.continue` of the response.
         continue_token: Option<String>,
     },
-    /// The revision asked for is not there yet, also after some seconds of waiting.
+    /// The requested revision does not exist yet, after a wait of some seconds.
     #[error("Too large resource version: {requested}, current: {current}")]
     TooLargeResourceVersion {
-        /// As asked for.
+        /// The requested revision.
         requested: u64,
-        /// The newest.
+        /// The newest revision.
         current: u64,
     },
-    /// Come back later (eviction).
+    /// The client must retry later (eviction).
     #[error("{message}")]
     TooManyRequests {
-        /// Complete.
+        /// The complete text.
         message: String,
-        /// When to come back; 0: unsaid.
+        /// The retry interval. 0: unspecified.
         retry_after_seconds: u32,
-        /// Why.
+        /// The causes.
         causes: Vec<Cause>,
     },
-    /// The path does not take this verb.
+    /// The path does not support this verb.
     #[error("the server does not allow this method on the requested resource")]
     MethodNotAllowed,
-    /// As [`ApiError::MethodNotAllowed`], where a person should know why.
+    /// The same as [`ApiError::MethodNotAllowed`], with a reason for the user.
     #[error("{message}")]
     NotServed {
-        /// Complete.
+        /// The complete text.
         message: String,
     },
-    /// No such resource or subresource.
+    /// The resource or subresource does not exist.
     #[error("the server could not find the requested resource")]
     UnknownResource,
     /// A patch that cannot be applied to this object (JSON patch test, missing target, …).
     #[error("the server rejected our request due to an error in our request")]
     Unprocessable,
-    /// Larger than is taken.
+    /// The body or the object exceeds a limit.
     #[error("{message}")]
     TooLarge {
-        /// Complete.
+        /// The complete text.
         message: String,
     },
-    /// A body or patch of a type that is not taken.
+    /// The content type is not supported.
     #[error("{message}")]
     UnsupportedMediaType {
-        /// Complete.
+        /// The complete text.
         message: String,
     },
-    /// The store is not there, or too many want the same at once.
+    /// The store is unavailable, or too many writers have conflicts.
     #[error("{message}")]
     Unavailable {
-        /// Complete.
+        /// The complete text.
         message: String,
     },
-    /// Whether the write happened is unknown, and it may still happen. Who repeats it finds out.
+    /// The outcome of the write is unknown, and it may still be stored. A client that repeats the request finds out.
     #[error("{message}")]
     OutcomeUnknown {
-        /// Complete.
+        /// The complete text.
         message: String,
     },
-    /// The store has no space left for it, on its disk or within its quota. Reads go on, and deletions.
+    /// The store has no space left, on its disk or within its quota. Reads and deletions still work.
     #[error("{message}")]
     NoSpace {
-        /// Complete.
+        /// The complete text.
         message: String,
     },
-    /// What this API does not do, answered as upstream does: 500, without a reason.
+    /// Unsupported by this API. As upstream: 500 without a reason.
     #[error("{message}")]
     NotSupported {
-        /// Complete.
+        /// The complete text.
         message: String,
     },
-    /// A fault of the server's own.
+    /// An error of the server itself.
     #[error("{message}")]
     Internal {
-        /// Complete.
+        /// The complete text.
         message: String,
     },
 }
@@ -194,41 +196,41 @@ impl ApiError {
         Self::AlreadyExists { resource: resource.group_resource().clone(), name: name.to_owned() }
     }
 
-    /// A conflict about an object; `why` follows `Operation cannot be fulfilled on GR "n": `.
+    /// Returns a conflict about an object. `why` follows `Operation cannot be fulfilled on GR "n": `.
     pub(crate) fn conflict(target: &Target, why: &str) -> Self {
         Self::conflict_shown_as(target, target.resource.plural(), why)
     }
 
-    /// As [`ApiError::conflict`], with another word for the resource.
+    /// Returns the same as [`ApiError::conflict`], with `kind` instead of the resource.
     pub(crate) fn conflict_shown_as(target: &Target, kind: &str, why: &str) -> Self {
         Self::conflict_about(&target.resource, kind, &target.name, why)
     }
 
-    /// The same about an object of this name.
+    /// Returns the same for an object of this name.
     pub(crate) fn conflict_about(resource: &Resource, kind: &str, name: &str, why: &str) -> Self {
         let resource = GroupResource::new(resource.group(), kind);
         let message = format!("Operation cannot be fulfilled on {resource} {name:?}: {why}");
         Self::Conflict { resource, name: name.to_owned(), message }
     }
 
-    /// A write to what can only be read is refused.
+    /// Rejects a write to a read-only resource.
     pub(crate) fn check_writable(resource: &Resource) -> Result<(), Self> {
         if resource.read_only.is_empty() { Ok(()) } else { Err(Self::NotServed { message: resource.read_only.to_owned() }) }
     }
 
-    /// Another writer was first.
+    /// Returns the conflict with another writer.
     pub(crate) fn modified(target: &Target) -> Self {
         Self::conflict(target, "the object has been modified; please apply your changes to the latest version and try again")
     }
 
-    /// An object that admission refuses; `why` follows `GR "n" is forbidden: `.
+    /// Returns the rejection of an object by admission. `why` follows `GR "n" is forbidden: `.
     pub(crate) fn forbidden(resource: &Resource, name: &str, why: &str, causes: Vec<Cause>) -> Self {
         let resource = resource.group_resource().clone();
         let message = format!("{resource} {name:?} is forbidden: {why}");
         Self::Forbidden { resource, name: name.to_owned(), message, causes, refused_by: None }
     }
 
-    /// The same, where it is a refusal that nobody has put a name to yet: that of this plug-in.
+    /// Sets the plug-in of a rejection, unless it is already set.
     pub(crate) fn refused_by(mut self, plug_in: &'static str) -> Self {
         if let Self::Forbidden { refused_by, .. } = &mut self {
             refused_by.get_or_insert(plug_in);
@@ -236,9 +238,9 @@ impl ApiError {
         self
     }
 
-    /// Faults of an object. Where all of them are about pod-deletion-cost, KEP-2255 wants 400.
+    /// Returns the errors of an object. If all of them are about pod-deletion-cost, KEP-2255 requires 400.
     pub(crate) fn invalid(resource: &Resource, name: &str, errors: Vec<FieldError>) -> Self {
-        // Both forms of an event are checked as the core's.
+        // Events of both groups are validated as core events.
         let group = if resource.group() == "events.k8s.io" { &ApiName::EMPTY } else { resource.group() };
         let (kind, name) = (GroupKind::new(group, resource.kind()), name.to_owned());
         if !errors.is_empty() && errors.iter().all(|error| error.field.to_string().ends_with(DELETION_COST_FIELD)) {
@@ -247,7 +249,7 @@ impl ApiError {
         Self::Invalid { kind, name, errors }
     }
 
-    /// A write that the store does not take.
+    /// Returns the error for a failed write to the store.
     pub(crate) fn write_failed(error: &WriteError) -> Self {
         match error {
             WriteError::Conflict { .. } => Self::Internal { message: format!("a conflict came through: {error}") },
@@ -267,13 +269,13 @@ impl ApiError {
         }
     }
 
-    /// What was written before may stay, because `error` ended its undoing.
+    /// Returns the error for an earlier write that may persist, because undoing it failed with `error`.
     pub(crate) fn outcome_unknown(error: &WriteError) -> Self {
         Self::OutcomeUnknown { message: format!("the request may have been carried out, or may yet be: {error}") }
     }
 }
 
-/// How the path of a pod-deletion-cost annotation ends, in a pod and in a template.
+/// The end of the path of a pod-deletion-cost annotation, in a pod and in a template.
 const DELETION_COST_FIELD: &str = "annotations[controller.kubernetes.io/pod-deletion-cost]";
 
 impl From<ReadError> for ApiError {
@@ -288,7 +290,7 @@ impl From<ReadError> for ApiError {
 
 fn invalid_message(kind: &GroupKind, name: &str, errors: &[FieldError]) -> String {
     let mut told = BTreeSet::new();
-    // What is found twice is reported once.
+    // Duplicate errors are reported once.
     let texts: Vec<String> = errors.iter().map(ToString::to_string).filter(|text| told.insert(text.clone())).collect();
     let what = if let [one] = texts.as_slice() { one.clone() } else { format!("[{}]", texts.join(", ")) };
     format!("{kind} {name:?} is invalid: {what}")

@@ -1,4 +1,4 @@
-//! Evictions: deletions of pods that ask the disruption budget first.
+//! Evictions: deletions of pods that respect disruption budgets.
 
 use crate::{
     Actor, ApiError, Body, Current, DeleteOptions, Registry, Subresource, Target, WriteOptions, Written,
@@ -30,7 +30,7 @@ use serde::Deserialize;
 use serde_json::json;
 use std::sync::Arc;
 
-/// When to come back while a budget's status does not speak of its newest spec yet.
+/// The retry interval while a budget's status is not of its newest spec.
 const UNSYNCED_RETRY_SECONDS: u32 = 10;
 
 impl Registry {
@@ -52,7 +52,7 @@ impl Registry {
         self.chain.validate(&mut admission).await?;
         let eviction: &Eviction = admission.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
         let pod = Target { subresource: None, ..target.clone() };
-        // What follows is part of the eviction: nobody is asked again while the budget is charged.
+        // The rest is part of the eviction. Reviewers are not called again, while the budget is charged.
         self.reviewed().evict(actor, &pod, delete_options(eviction), mode).await?;
         let object = Current::Made(json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
         let Remarks { warnings, audit } = admission.remarks;
@@ -67,7 +67,7 @@ impl Registry {
         if self.is_gone(pod, &old, error).await? { Ok(()) } else { done }
     }
 
-    /// Whether the pod that was to be evicted is gone meanwhile, also where another has its name: then what was asked for is done.
+    /// Whether the pod is deleted, even if another pod has its name. The eviction has succeeded then.
     async fn is_gone(&self, pod: &Target, old: &Stored, error: &ApiError) -> Result<bool, ApiError> {
         if !matches!(error, ApiError::NotFound { .. } | ApiError::Conflict { .. }) {
             return Ok(false);
@@ -84,15 +84,16 @@ impl Registry {
             self.mark_disrupted(actor, pod, old, mode).await?;
         }
         let dry_run = if mode == Mode::Dry { vec!["All".to_owned()] } else { Vec::new() };
-        // The condition has changed the resource version, which was checked before; the uid still says that it is the same pod.
+        // The condition has changed the resource version, which was checked before. The uid still identifies the pod.
         let precondition = Precondition { uid: old.object.meta().uid.clone(), resource_version: None };
         self.delete(actor, pod, &DeleteOptions { dry_run, precondition, ..options }).await.map(drop)
     }
 
-    /// Takes the eviction from the pod's budget; `false` where the pod goes without a condition because nobody counts on it.
+    /// Charges the eviction to the pod's budget. Returns `false` if the pod needs no budget and no condition.
     ///
     /// # Errors
-    /// [`ApiError::TooManyRequests`] where the budget has nothing left, [`ApiError::NotSupported`] for a pod with two budgets.
+    /// [`ApiError::TooManyRequests`] if the budget allows no disruption, [`ApiError::NotSupported`] for a pod with two
+    /// budgets.
     async fn ask_budget(&self, actor: &Actor, pod: &Target, old: &Stored, mode: Mode) -> Result<bool, ApiError> {
         let object: &Pod = old.object.downcast_ref().ok_or(ApiError::UnknownResource)?;
         if needs_no_budget(object) {
@@ -119,7 +120,7 @@ impl Registry {
         Ok(true)
     }
 
-    /// The `/status` of each budget that selects the pod.
+    /// Returns the `/status` target of each budget that selects the pod.
     async fn budgets_of(&self, target: &Target, pod: &Pod) -> Result<Vec<Target>, ApiError> {
         let budgets = resource::of::<PodDisruptionBudget>();
         let prefix = key::prefix_of(&crate::Collection { resource: Arc::clone(budgets), namespace: target.namespace.clone() });
@@ -129,7 +130,7 @@ impl Registry {
         for entry in &range.entries {
             let object = stored::load(budgets, entry)?;
             let spec = object.downcast_ref::<PodDisruptionBudget>().and_then(|budget| budget.spec.as_ref());
-            // A selector that cannot be read selects nothing, as an absent one.
+            // An invalid selector selects nothing, as an absent one.
             let selector = spec.and_then(|spec| spec.selector.as_ref()).and_then(|selector| Selector::from_label_selector(selector).ok());
             if selector.is_some_and(|selector| selector.matches(&labels)) {
                 found.extend(key::target_of(budgets, &entry.key).map(|target| Target { subresource: Some(Subresource::Status), ..target }));
@@ -138,7 +139,7 @@ impl Registry {
         Ok(found)
     }
 
-    /// Says on the pod why it goes, so that whoever counts its failure knows.
+    /// Records the reason of the eviction in a condition, so that controllers can classify the pod's failure.
     async fn mark_disrupted(&self, actor: &Actor, pod: &Target, old: &Stored, mode: Mode) -> Result<(), ApiError> {
         let status = Target { subresource: Some(Subresource::Status), ..pod.clone() };
         let precondition = Precondition { uid: old.object.meta().uid.clone(), resource_version: None };
@@ -156,7 +157,7 @@ impl Registry {
     }
 }
 
-/// An Eviction of `policy/v1`, or of `policy/v1beta1`, which clients up to kubectl 1.21 send to any server.
+/// An Eviction of `policy/v1`, or of `policy/v1beta1`, which kubectl up to 1.21 sends to any server.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WireEviction {
@@ -197,7 +198,7 @@ fn delete_options(eviction: &Eviction) -> DeleteOptions {
     }
 }
 
-/// A pod that does not serve, or is leaving anyway.
+/// Whether the pod serves no traffic or is terminating.
 fn needs_no_budget(pod: &Pod) -> bool {
     let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
     pod.metadata.deletion_timestamp.is_some() || matches!(phase, Some("Pending" | "Succeeded" | "Failed"))
@@ -208,7 +209,7 @@ fn is_ready(pod: &Pod) -> bool {
     conditions.into_iter().flatten().any(|condition| condition.type_ == "Ready" && condition.status == "True")
 }
 
-/// Whether a pod that is not ready may go without counting against the budget.
+/// Whether the budget permits the eviction of unready pods without a charge.
 fn lets_unready_go(budget: &PodDisruptionBudget) -> bool {
     let policy = budget.spec.as_ref().and_then(|spec| spec.unhealthy_pod_eviction_policy.as_deref());
     let status = budget.status.as_ref();
@@ -217,7 +218,7 @@ fn lets_unready_go(budget: &PodDisruptionBudget) -> bool {
     policy == Some("AlwaysAllow") || (0 < desired && desired <= current)
 }
 
-/// Takes one disruption, if the budget's status is of its newest spec and has one left.
+/// Takes one disruption if the budget's status is of its newest spec and has one left.
 fn take_one(budget: &mut PodDisruptionBudget, pod: &str, now: Timestamp) -> Result<(), ApiError> {
     let name = budget.metadata.name.clone().unwrap_or_default();
     let generation = budget.metadata.generation.unwrap_or(0);

@@ -1,15 +1,15 @@
-//! Selectors over entries: labels, names and indexed fields, all from the key and the header, nothing decoded.
+//! Selectors over entries: labels, names and indexed fields. They use the key and the header only, without decoding.
 
 use crate::{ApiError, Resource, header, key};
 use berth_api::{FieldSelector, Selector, selector::FieldOperator};
 use berth_store::{Entry, WatchFilter};
 use std::{cell::OnceCell, sync::Arc};
 
-/// More requirements are refused: a watch keeps its selectors for as long as it lasts. Nobody writes so many by hand, and one requirement takes
-/// as many values as fit in a URL.
+/// The maximum number of requirements. A watch keeps its selectors for its lifetime. One requirement can have as many
+/// values as fit in a URL.
 const REQUIREMENTS_MAX: usize = 1000;
 
-/// What a list or a watch selects.
+/// The selectors of a list or a watch.
 #[derive(Debug)]
 pub(crate) struct Filter {
     resource: Arc<Resource>,
@@ -18,7 +18,7 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Reads both selectors and checks that they are not too long, and that the resource has the fields named.
+    /// Parses both selectors. Checks their length, and that the resource has the fields.
     ///
     /// # Errors
     /// 400 with upstream's texts.
@@ -34,7 +34,7 @@ impl Filter {
         Ok(filter)
     }
 
-    /// The same in less memory, for a watch, which keeps it for as long as it lasts. Its [mark](Self::mark) is asked for before.
+    /// Returns the same filter in less memory, for the lifetime of a watch. Call [`Self::mark`] before.
     pub(crate) fn compacted(self) -> Self {
         Self { labels: self.labels.compacted(), fields: self.fields.compacted(), ..self }
     }
@@ -44,7 +44,7 @@ impl Filter {
         self.labels.is_everything() && self.fields.is_everything()
     }
 
-    /// What every entry that matches has, if there is such a thing: changes of others need not be looked at.
+    /// Returns a property that every matching entry has, if there is one. A watch can skip changes of other entries.
     pub(crate) fn mark(&self) -> Option<WatchFilter> {
         let mut fields = self.fields.requirements().iter().filter(|one| one.operator == FieldOperator::Equals);
         let field = fields.find(|one| one.field != "metadata.namespace").map(|one| match one.field.as_str() {
@@ -54,13 +54,14 @@ impl Filter {
         field.or_else(|| self.labels.required_label().map(|(key, value)| WatchFilter::Label { key: key.into(), value: value.into() }))
     }
 
-    /// Whether an entry, as the resource shows it, matches.
+    /// Whether an entry, as the resource presents it, matches.
     pub(crate) fn matches(&self, entry: &Entry) -> bool {
         if self.is_everything() {
             return true;
         }
         let place = key::place(self.resource.scope, &entry.key);
-        // A header may be older than the kind: of an object from before the kind was added, or from another server that knew it first.
+        // A header may be older than the kind: of an object from before the kind was added, or from another server that
+        // had the kind first.
         let late = OnceCell::new();
         let read = || late.get_or_init(|| header::read(&self.resource.selectable_fields, &entry.value));
         self.labels.matches(&*entry.header.labels)

@@ -1,8 +1,8 @@
-//! Objects that were written lately, as they were written: most are read again soon, by whoever binds, reports or deletes what has just been made, and by
-//! those in this process who watch.
+//! A cache of recently written objects. Most are read again soon: by the scheduler, by kubelets, by deletions, and by
+//! watches in this process.
 //!
-//! An object stands here beside the bytes that it was stored as, and is given for those bytes alone: reading them would give an equal one. So whether it
-//! is here shows in nothing but time.
+//! The cache returns an object only for the exact bytes that it was stored as. Decoding them would return an equal
+//! object, so the cache affects time only.
 
 use crate::Resource;
 use berth_api::Object;
@@ -16,20 +16,20 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How many shelves there are, so that writers and readers seldom meet.
+/// The number of shards, so that writers and readers rarely contend for a lock.
 const SHELVES: usize = 16;
-/// How many bytes the stored forms of all these objects take at most. The objects themselves take some times as much.
+/// The maximum size of the stored forms of all these objects. The objects themselves take several times as much.
 const BYTES_MAX: usize = 512 << 10;
-/// What an object costs besides, in bytes of its stored form.
+/// The overhead of an object, in bytes of its stored form.
 const OVERHEAD_BYTES: usize = 256;
-/// Objects that are longer are read anew.
+/// Larger objects are decoded again.
 const OBJECT_BYTES_MAX: usize = 16 << 10;
 
-/// An object that is its owner's to change, or is shared; then a change is made on a copy.
+/// An object with copy-on-write: a change of a shared object copies it.
 pub(crate) struct SharedObject(Arc<dyn Object>);
 
 impl SharedObject {
-    /// The same object, for whoever only reads it.
+    /// Returns the same object for reading.
     pub(crate) fn share(&self) -> Arc<dyn Object> {
         Arc::clone(&self.0)
     }
@@ -70,7 +70,7 @@ impl fmt::Debug for SharedObject {
     }
 }
 
-/// The objects that were written lately.
+/// The cache.
 pub(crate) struct Fresh {
     shelves: [Mutex<Shelf>; SHELVES],
     bytes_max: usize,
@@ -79,18 +79,19 @@ pub(crate) struct Fresh {
 #[derive(Default)]
 struct Shelf {
     objects: Lookup<Key, Held>,
-    /// What was put here, the oldest first: the key, and which time. What was written anew meanwhile is in it more than once.
+    /// The entries in order of insertion: the key and the insertion number. A key that was written again occurs more
+    /// than once.
     order: VecDeque<(Key, u64)>,
-    /// The objects and what is in `order` take so many bytes.
+    /// The size of the objects and of `order`, in bytes.
     bytes: usize,
-    /// How often something was put here.
+    /// The number of insertions.
     puts: u64,
 }
 
 struct Held {
     value: Bytes,
     object: Arc<dyn Object>,
-    /// Which time it was put here.
+    /// The insertion number.
     put: u64,
 }
 
@@ -101,39 +102,40 @@ impl Default for Fresh {
 }
 
 impl Fresh {
-    /// Of at most so many bytes.
+    /// Returns a cache of at most this many bytes.
     pub(crate) fn up_to(bytes_max: usize) -> Self {
         Self { shelves: Default::default(), bytes_max }
     }
 
-    /// The object that the entry's value is, if it was written lately.
+    /// Returns the object for the entry's value if it is cached.
     pub(crate) fn get(&self, entry: &Entry) -> Option<Arc<dyn Object>> {
         let shelf = self.shelf(&entry.key);
         let held = shelf.objects.get(&entry.key).filter(|held| is_same(&held.value, &entry.value))?;
         Some(Arc::clone(&held.object))
     }
 
-    /// Whether an object is one to keep. One with recorded owners is not: they are the larger part of it, and to be taken out of it.
+    /// Whether an object is worth caching. Objects with recorded owners are not: the owners are their larger part, and
+    /// readers remove them.
     pub(crate) fn takes(resource: &Resource, entry: &Entry, object: &SharedObject) -> bool {
         entry.value.len() <= OBJECT_BYTES_MAX && !resource.rarely_read && object.meta().managed_fields.is_none()
     }
 
-    /// Keeps the object that the entry's value is, as long as there is room.
+    /// Caches the object for the entry's value, within the limit.
     pub(crate) fn put(&self, entry: &Entry, object: &SharedObject) {
         let (key, value) = (entry.key.clone(), entry.value.clone());
         self.shelf(&key).put(key, value, object.share(), self.bytes_max / SHELVES);
     }
 
-    /// By the end of its name, which is what differs most.
+    /// Returns the shard for the end of the name, which differs most.
     fn shelf(&self, key: &Key) -> MutexGuard<'_, Shelf> {
         let end = key.as_str().bytes().rev().take(8);
         let hash = end.fold(0_usize, |hash, byte| hash.wrapping_mul(31).wrapping_add(byte.into()));
-        // What is in it is whole at any moment.
+        // The shard is consistent at any moment.
         self.shelves[hash % SHELVES].lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Whether two values are equal. Nearly all that are asked about are one, and long: it is seen without reading them.
+/// Whether two values are equal. Nearly all pairs share one long allocation, so pointers are compared first.
 fn is_same(one: &Bytes, other: &Bytes) -> bool {
     (one.as_ptr(), one.len()) == (other.as_ptr(), other.len()) || one == other
 }
@@ -149,7 +151,7 @@ impl Shelf {
             && let Some((key, put)) = self.order.pop_front()
         {
             self.bytes -= OVERHEAD_BYTES;
-            // Else it was written anew since.
+            // Otherwise a newer insertion replaced it.
             if self.objects.get(&key).is_some_and(|held| held.put == put) {
                 self.bytes -= self.objects.remove(&key).map_or(0, |held| held.value.len());
             }
@@ -191,7 +193,7 @@ mod tests {
     fn the_oldest_go_when_there_is_no_room() {
         let fresh = Fresh::up_to(SHELVES * 10_000);
         let pods: Vec<_> = (0..1000).map(|number| pod(&format!("web-{number}"), 1)).collect();
-        // The first is written again and again, and costs no more than what is there.
+        // Repeated writes of the first object cost no more than the object.
         for (entry, object) in &pods {
             fresh.put(entry, object);
             fresh.put(&pods[0].0, &pods[0].1);
@@ -206,7 +208,7 @@ mod tests {
     fn what_is_written_anew_takes_the_room_of_what_it_replaces() {
         let pods: Vec<_> = (0..1000).map(|number| pod(&format!("web-{number}"), 1)).collect();
         let bytes: usize = pods.iter().map(|(entry, _)| entry.value.len()).sum();
-        // Each twice, and as much again: shelves are not equally full.
+        // Twice for each object, and as much again: shards are not equally full.
         let fresh = Fresh::up_to(2 * (bytes + pods.len() * 2 * OVERHEAD_BYTES));
         for _ in 0..2 {
             pods.iter().for_each(|(entry, object)| fresh.put(entry, object));

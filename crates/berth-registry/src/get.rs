@@ -1,4 +1,4 @@
-//! Reading one object, and waiting for a revision.
+//! Reads one object, and waits for a revision.
 
 use crate::{ApiError, Collection, Current, GetOptions, Registry, Subresource, Target, key, options::parse_revision, scale, stored};
 use berth_store::{RangeRequest, Revision, WatchItem};
@@ -9,14 +9,14 @@ use futures::{
 };
 use std::{pin::pin, time::Duration};
 
-/// How long a read waits for a revision that is not there yet.
+/// How long a read waits for a future revision.
 const FUTURE_REVISION_WAIT: Duration = Duration::from_secs(3);
 
 impl Registry {
-    /// The object, or the view of it that a subresource is.
+    /// Returns the object or its subresource.
     ///
     /// # Errors
-    /// [`ApiError::NotFound`]; a resource version that is no number, or that does not come within 3 s.
+    /// [`ApiError::NotFound`], an invalid resource version, or one that does not exist within 3 s.
     pub async fn get(&self, target: &Target, options: &GetOptions) -> Result<Current, ApiError> {
         target.check_subresource()?;
         if let Some(revision) = wanted_revision(&options.resource_version)? {
@@ -30,15 +30,15 @@ impl Registry {
         }
     }
 
-    /// A revision of the collection that no write which was answered before this call is behind.
+    /// Returns a revision of the collection that includes every write acknowledged before this call.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn newest(&self, at: &Collection) -> Result<Revision, ApiError> {
         Ok(self.storage.store.revision(&key::prefix_of(at)).await?)
     }
 
-    /// The value of the target's object as it was a moment ago, without asking a store that is far away where that is possible. For estimates.
+    /// Returns a recent value of the target's object, from a local cache if possible. For estimates.
     pub async fn stored(&self, target: &Target) -> Option<Bytes> {
         let key = target.key();
         let entry = match self.storage.store.known(&key) {
@@ -48,13 +48,13 @@ impl Registry {
         entry.map(|entry| entry.value.clone())
     }
 
-    /// How many bytes the longest value of a collection has; 0 where the store does not say.
+    /// Returns the length of the longest value of a collection in bytes, or 0 on an error.
     pub async fn longest(&self, at: &Collection) -> usize {
         let range = self.storage.store.range(RangeRequest::all(key::prefix_of(at))).await;
         range.map_or(0, |range| range.entries.iter().map(|entry| entry.value.len()).max().unwrap_or(0))
     }
 
-    /// Resolves when `revision` is visible where the collection is kept.
+    /// Resolves when `revision` is visible in the store of the collection.
     ///
     /// # Errors
     /// [`ApiError::TooLargeResourceVersion`] after 3 s.
@@ -90,7 +90,7 @@ impl Registry {
     }
 }
 
-/// The revision that `resourceVersion` names; `None` for unset and `0`, which any state satisfies.
+/// Parses `resourceVersion`. `None` for unset and `0`, which any state satisfies.
 pub(crate) fn wanted_revision(text: &str) -> Result<Option<Revision>, ApiError> {
     match (text, parse_revision(text)) {
         ("", _) | (_, Some(Revision(0))) => Ok(None),

@@ -1,4 +1,5 @@
-//! Reads the [`Header`] of a stored value: what selectors, owners and encoders need, in one pass and without a tree.
+//! Decodes the [`Header`] of a stored value: the fields for selectors, owners and encoders, in one pass and without a
+//! JSON tree.
 
 use crate::resource::{Resource, ResourceTable, SelectableField};
 use berth_api::Object;
@@ -10,7 +11,7 @@ use serde::{
 use serde_json::value::RawValue;
 use std::{borrow::Cow, collections::BTreeMap, fmt, sync::Arc};
 
-/// As far as there are kinds at that moment.
+/// Uses the kinds that exist at that moment.
 impl Layout for ResourceTable {
     fn resource_prefix<'t>(&self, text: &'t str) -> Option<&'t str> {
         self.resources().by_key(text).map(|resource| &text[..resource.prefix().len()])
@@ -26,7 +27,8 @@ impl Layout for ResourceTable {
     }
 }
 
-/// The header of one value. A value that is no object of ours (a damaged one, a stranger's in a shared etcd) has the empty header.
+/// Returns the header of one value. An invalid value (damaged, or of another program in a shared etcd) has the empty
+/// header.
 pub(crate) fn read(selectable: &[SelectableField], value: &[u8]) -> Header {
     let wanted: Vec<Wanted<'_>> = selectable.iter().map(|field| (&field.name, field.pointer.as_str())).collect();
     let mut found = Found { metadata: None, fields: Vec::new() };
@@ -54,7 +56,8 @@ pub(crate) fn read(selectable: &[SelectableField], value: &[u8]) -> Header {
     }
 }
 
-/// The header of the value that an object is stored as, without reading it. `None`: the object's kind does not say what selectors ask for.
+/// Returns the header of an object's stored value without decoding it. `None` if the object's type does not expose all
+/// selectable fields.
 pub(crate) fn of(resource: &Resource, object: &dyn Object, value: &[u8]) -> Option<Header> {
     let fields: Option<Vec<_>> =
         resource.selectable_fields.iter().map(|field| Some((Arc::clone(&field.name), object.selectable(&field.name)?))).collect();
@@ -71,7 +74,7 @@ pub(crate) fn of(resource: &Resource, object: &dyn Object, value: &[u8]) -> Opti
     })
 }
 
-/// Where the metadata are in what an object of a type of Rust is stored as.
+/// Returns the position of the metadata in the stored form of an object of a Rust type.
 fn metadata_at(object: &dyn Object, value: &[u8]) -> Option<u32> {
     let parts = ["{\"apiVersion\":\"", object.api_version(), "\",\"kind\":\"", object.kind(), "\",\"metadata\":{"];
     let rest = parts.into_iter().try_fold(value, |rest, part| rest.strip_prefix(part.as_bytes()))?;
@@ -86,7 +89,7 @@ struct Meta<'a> {
     uid: Option<Cow<'a, str>>,
 }
 
-/// Text that is copied only where the JSON escapes it.
+/// A text that is copied only if the JSON escapes it.
 #[derive(Deserialize, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
 
@@ -95,10 +98,10 @@ struct Found<'de> {
     fields: Vec<(Arc<str>, String)>,
 }
 
-/// A field, and what is left of its pointer.
+/// A field, and the rest of its JSON pointer.
 type Wanted<'a> = (&'a Arc<str>, &'a str);
 
-/// The object itself: keeps the metadata's text, looks for the wanted pointers in the other members.
+/// Visits the object: keeps the metadata's text, and searches the other members for the wanted pointers.
 struct Top<'a, 'de> {
     wanted: &'a [Wanted<'a>],
     found: &'a mut Found<'de>,
@@ -131,7 +134,7 @@ impl<'de> Visitor<'de> for Top<'_, 'de> {
     }
 }
 
-/// One member of an object: looked into if a wanted pointer leads there.
+/// Visits one member of an object if a wanted pointer leads there.
 fn visit_member<'de, A: MapAccess<'de>>(
     map: &mut A,
     member: &str,
@@ -147,13 +150,13 @@ fn visit_member<'de, A: MapAccess<'de>>(
     Ok(())
 }
 
-/// What is left of a JSON pointer below `member`.
+/// Returns the rest of a JSON pointer below `member`.
 fn below<'a>(pointer: &'a str, member: &str) -> Option<&'a str> {
     let rest = pointer.strip_prefix('/')?.strip_prefix(member)?;
     (rest.is_empty() || rest.starts_with('/')).then_some(rest)
 }
 
-/// A value that at least one pointer leads into or ends at.
+/// Visits a value on the path of at least one pointer.
 struct Inside<'a> {
     wanted: &'a [Wanted<'a>],
     fields: &'a mut Vec<(Arc<str>, String)>,
@@ -163,7 +166,7 @@ impl Inside<'_> {
     fn keep(self, text: &str) {
         for (field, _) in self.wanted.iter().filter(|(_, rest)| rest.is_empty()) {
             match self.fields.iter_mut().find(|(there, _)| there == *field) {
-                // The elements of a list (pod IPs) make one value, as upstream joins them.
+                // The elements of a list (pod IPs) are joined into one value, as upstream.
                 Some((_, value)) => value.extend([",", text]),
                 None => self.fields.push((Arc::clone(field), text.to_owned())),
             }
@@ -193,7 +196,7 @@ impl<'de> Visitor<'de> for Inside<'_> {
         Ok(())
     }
 
-    /// A list whose elements are objects of one member that counts, such as `podIPs[].ip`.
+    /// Visits a list of objects with one relevant member, such as `podIPs[].ip`.
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<(), A::Error> {
         let inside: Vec<Wanted<'_>> =
             self.wanted.iter().map(|(field, rest)| (*field, if rest.is_empty() { "/ip" } else { rest })).collect();
@@ -231,7 +234,7 @@ impl<'de> Visitor<'de> for Inside<'_> {
     }
 }
 
-/// What many values have alike, kept once: a million headers must fit.
+/// Shares equal values of headers, so that a million headers fit into memory.
 mod shared {
     use super::Text;
     use berth_identity::Recent;

@@ -1,11 +1,12 @@
-//! Where objects stand in the store: `<prefix of the resource>[<namespace>/]<name>`, such as `/registry/pods/default/web`.
+//! The keys of objects in the store: `<prefix of the resource>[<namespace>/]<name>`, such as
+//! `/registry/pods/default/web`.
 
 use crate::{ApiError, Collection, Resource, Target};
 use berth_api::Scope;
 use berth_store::Key;
 use std::sync::Arc;
 
-/// What the keys of a collection begin with.
+/// Returns the key prefix of a collection.
 pub(crate) fn prefix_of(at: &Collection) -> String {
     let all = at.resource.prefix();
     match &at.namespace {
@@ -14,7 +15,7 @@ pub(crate) fn prefix_of(at: &Collection) -> String {
     }
 }
 
-/// The key of one object.
+/// Returns the key of an object.
 pub(crate) fn key_of(resource: &Resource, namespace: Option<&str>, name: &str) -> Key {
     let all = resource.prefix();
     Key::new(&match namespace {
@@ -24,7 +25,8 @@ pub(crate) fn key_of(resource: &Resource, namespace: Option<&str>, name: &str) -
 }
 
 impl Resource {
-    /// The namespace, if there is one, and the name of the object at a key of this resource. `None`: no object of it can be there.
+    /// Parses a key of this resource into namespace, if any, and name. `None`: it is not a key of an object of this
+    /// resource.
     #[must_use]
     pub fn place<'k>(&self, key: &'k Key) -> Option<(Option<&'k str>, &'k str)> {
         place(self.scope, key)
@@ -32,12 +34,12 @@ impl Resource {
 }
 
 impl Target {
-    /// The key of the object.
+    /// Returns the key of the object.
     pub(crate) fn key(&self) -> Key {
         key_of(&self.resource, self.namespace.as_deref(), &self.name)
     }
 
-    /// A subresource must be one that the resource has: the rules of a status, say, mean nothing to a kind without.
+    /// Checks that the resource has the subresource. Otherwise the rules of a status would apply to a kind without one.
     pub(crate) fn check_subresource(&self) -> Result<(), ApiError> {
         match self.subresource {
             Some(subresource) if !self.resource.subresources.contains(&subresource) => Err(ApiError::UnknownResource),
@@ -45,13 +47,13 @@ impl Target {
         }
     }
 
-    /// The collection that the object is in.
+    /// Returns the collection of the object.
     pub(crate) fn collection(&self) -> Collection {
         Collection { resource: Arc::clone(&self.resource), namespace: self.namespace.clone() }
     }
 }
 
-/// The namespace and the name of the object at a key of a resource of this scope: its last parts, wherever the resource is stored.
+/// Returns the namespace and the name from a key of a resource of this scope: the last parts, for any prefix.
 pub(crate) fn place(scope: Scope, key: &Key) -> Option<(Option<&str>, &str)> {
     let mut from_the_end = key.as_str().rsplit('/');
     let name = from_the_end.next()?;
@@ -61,7 +63,7 @@ pub(crate) fn place(scope: Scope, key: &Key) -> Option<(Option<&str>, &str)> {
     }
 }
 
-/// The target that a key of `resource` stands for.
+/// Returns the target for a key of `resource`.
 pub(crate) fn target_of(resource: &Arc<Resource>, key: &Key) -> Option<Target> {
     let (namespace, name) = place(resource.scope, key)?;
     let namespace = namespace.map(str::to_owned);

@@ -1,4 +1,5 @@
-//! The Service `kubernetes`: how the API server is reached from inside the cluster. Tools wait for it when they start.
+//! The Service `kubernetes`, through which clients in the cluster reach the API server. Tools wait for it when they
+//! start.
 
 use crate::{
     Actor, ApiError, Body, Collection, DeleteOptions, Patch, Registry, Target, WriteOptions, allocation::DEFAULT_CIDR, key,
@@ -26,56 +27,57 @@ use std::{
 
 const NAMESPACE: &str = "default";
 const NAME: &str = "kubernetes";
-/// Who makes these objects.
+/// The field manager of these objects.
 const SERVER: &str = "kube-apiserver";
 const PORT_NAME: &str = "https";
-/// The port of the Service, whatever the server's is.
+/// The port of the Service, independent of the server's port.
 const PORT: i32 = 443;
-/// On a slice: whose it is.
+/// The label of a slice with the name of its Service.
 const SERVICE_NAME: &str = "kubernetes.io/service-name";
-/// How often it is tried to say where the servers are, while others say so too.
+/// The maximum number of attempts to publish the servers after conflicts with other servers.
 const ATTEMPTS: usize = 3;
 
-/// Where the API server is reached from outside itself.
+/// The address at which clients outside the process reach the API server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServerAddress {
-    /// An address that others can reach; `None`: there is none, and the Service has no endpoints.
+    /// An address that is reachable from outside. `None`: there is none, and the Service has no endpoints.
     pub address: Option<IpAddr>,
     /// The port that the server listens on.
     pub port: u16,
 }
 
 impl Registry {
-    /// Makes the ServiceCIDR, the Service, its Endpoints and its EndpointSlice what they should be, for the only server of a store. To be called when it
-    /// starts and now and then: what somebody deletes or changes comes back.
+    /// Reconciles the ServiceCIDR, the Service, its Endpoints and its EndpointSlice, for the only server of a store.
+    /// Call it at the start and periodically: it reverts deletions and changes by users.
     ///
     /// # Errors
-    /// The store's; a first address of the range that another Service has.
+    /// Errors of the store, or another Service has the first address of the range.
     pub async fn publish_server(&self, server: ServerAddress) -> Result<(), ApiError> {
         self.publish_range().await?;
         self.publish_service(server.port).await?;
         let found = self.published().await?;
         let servers: Vec<_> = server.address.map(|address| SocketAddr::new(address, server.port)).into_iter().collect();
         match self.publish_all(found, &servers).await {
-            // Somebody else writes there at this moment: the next look tells what.
+            // Another writer was first. The next call reconciles again.
             Err(ApiError::Conflict { .. } | ApiError::AlreadyExists { .. } | ApiError::NotFound { .. }) => Ok(()),
             published => published,
         }
     }
 
-    /// The same for one of several that share a store, with all that live. Where none does nothing is taken away: somebody may look for a server that is
-    /// about to come back.
+    /// Reconciles the same for one of several servers of a store, with all servers that are alive. If none is alive, it
+    /// removes nothing, because a server may be about to come back.
     ///
     /// # Errors
-    /// As of [`Registry::publish_server`]; another was quicker several times.
+    /// As [`Registry::publish_server`], or several conflicts with other servers.
     pub async fn publish_living_servers(&self, server: ServerAddress) -> Result<(), ApiError> {
         self.publish_range().await?;
         let mut tries = 1..ATTEMPTS;
         loop {
-            // Before it is asked who lives: what another has published since then is newer, and is not replaced.
+            // Read before the list of live servers: what another server publishes after it is newer and must not be
+            // overwritten.
             let found = self.published().await?;
             let living = self.living_servers().await?.servers;
-            // One port for all, whoever asks: the Service has no more.
+            // All servers must agree on one port, because the Service has only one.
             self.publish_service(
                 living.first().map_or(server.port, |first| living.iter().map(SocketAddr::port).fold(first.port(), u16::min)),
             )
@@ -99,7 +101,7 @@ impl Registry {
         Ok(())
     }
 
-    /// What says where the servers are.
+    /// Returns the published Endpoints and EndpointSlices.
     async fn published(&self) -> Result<Published, ApiError> {
         let endpoints = self.find_at::<Endpoints>(Some(NAMESPACE)).await?;
         let resource = resource::of::<EndpointSlice>();
@@ -115,7 +117,7 @@ impl Registry {
         Ok(Published { endpoints, slices })
     }
 
-    /// Makes it what is wanted, if it is still what was found.
+    /// Writes the wanted objects, if the found ones are unchanged.
     async fn publish_all(&self, found: Published, servers: &[SocketAddr]) -> Result<(), ApiError> {
         let Published { endpoints: found, mut slices } = found;
         match (found, servers) {
@@ -161,7 +163,7 @@ impl Registry {
         Service { metadata, spec: Some(spec), status: None }
     }
 
-    /// Makes an object what is wanted, by the member that says it, if it is still what was found.
+    /// Writes one object if its `member` differs from the wanted one, and if the found one is unchanged.
     async fn publish<K: Kind>(&self, name: &str, found: Option<(K, Revision)>, wanted: K, member: &str) -> Result<(), ApiError> {
         let tree = |object: &K| -> Value { serde_json::to_value(object).expect("API types have string keys only") };
         match found {
@@ -191,7 +193,7 @@ impl Registry {
         Ok(stored::load(resource, &entry)?.downcast_ref::<K>().cloned().map(|found| (found, entry.mod_revision)))
     }
 
-    /// Another server may have been quicker.
+    /// Another server may create it first.
     async fn make<K: Kind>(&self, namespace: Option<&str>, object: K) -> Result<(), ApiError> {
         match self.create_in(namespace, object).await {
             Err(ApiError::AlreadyExists { .. }) => Ok(()),
@@ -218,13 +220,13 @@ impl Registry {
     }
 }
 
-/// What says where the servers are, each with its revision.
+/// The published Endpoints and EndpointSlices, each with its revision.
 struct Published {
     endpoints: Option<(Endpoints, Revision)>,
     slices: BTreeMap<String, (EndpointSlice, Revision)>,
 }
 
-/// The servers of each port, in order.
+/// Returns the servers of each port, in order.
 fn by_port(servers: &[SocketAddr]) -> BTreeMap<u16, Vec<IpAddr>> {
     let mut by_port = BTreeMap::<_, Vec<_>>::new();
     for server in servers {
@@ -234,7 +236,7 @@ fn by_port(servers: &[SocketAddr]) -> BTreeMap<u16, Vec<IpAddr>> {
 }
 
 fn endpoints(servers: &[SocketAddr]) -> Endpoints {
-    // The server makes the slice too: nobody has to copy these.
+    // The server creates the slices itself, so the mirroring controller must skip these Endpoints.
     let labels = [("endpointslice.kubernetes.io/skip-mirror".to_owned(), "true".to_owned())].into();
     let port = |port: u16| EndpointPort {
         name: Some(PORT_NAME.to_owned()),
@@ -252,15 +254,16 @@ fn endpoints(servers: &[SocketAddr]) -> Endpoints {
     Endpoints { metadata: ObjectMeta { labels: Some(labels), ..meta(NAME) }, subsets: Some(subsets) }
 }
 
-/// What the names of more slices begin with, by the family of their addresses; behind it stands the port.
+/// The name prefixes of further slices, by address family. The port follows.
 const MORE: [&str; 2] = ["kubernetes-ipv4-", "kubernetes-ipv6-"];
 
-/// Whether a slice of this name is made here: others may have slices whose names begin so.
+/// Whether this server creates slices of this name. Other slices may have the same prefix.
 fn is_ours(name: &str) -> bool {
     name == NAME || MORE.iter().any(|more| name.strip_prefix(more).is_some_and(|port| port.parse::<u16>().is_ok()))
 }
 
-/// The slices by name: a slice has addresses of one family and one list of ports. The first has upstream's name.
+/// Returns the slices by name. A slice has addresses of one family and one list of ports. The first has upstream's
+/// name.
 fn wanted_slices(servers: &[SocketAddr]) -> Vec<(String, EndpointSlice)> {
     let mut slices: Vec<(String, EndpointSlice)> = Vec::new();
     for (port, addresses) in by_port(servers) {

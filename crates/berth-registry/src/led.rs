@@ -1,7 +1,7 @@
-//! Writes of somebody who leads by a Lease: they happen while it is held so, and not a moment longer.
+//! Fenced writes: a write by the holder of a Lease is stored only while the Lease is held.
 //!
-//! The Lease is compared in the same commit of the store. Which version of it says what is remembered, so that a write need not ask first: if it has been renewed
-//! since, the commit finds so.
+//! The store compares the Lease in the commit of the write. The Lease's last known version is cached, so a write need
+//! not read it first. If the Lease was renewed since, the commit fails and the version is read again.
 
 use crate::{ApiError, Resource, failure::Failure, key, resource as resources, stored::ATTEMPTS};
 use berth_api::{decode::Codec, k8s_openapi::api::coordination::v1::Lease, tenure::Tenure};
@@ -11,10 +11,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How many Leases are remembered: more than there are parts of a control plane.
+/// The maximum number of cached Leases: more than a control plane has.
 const KNOWN_MAX: usize = 64;
 
-/// In which version a Lease was seen to be held so.
+/// The version of each Lease at which it was held.
 #[derive(Default)]
 pub(crate) struct KnownLeases(Mutex<BTreeMap<Key, (Arc<Tenure>, Revision)>>);
 
@@ -22,7 +22,7 @@ impl KnownLeases {
     /// Writes an object during `tenure`.
     ///
     /// # Errors
-    /// [`Failure::Raced`] if it is not as expected; a conflict where the Lease is held otherwise.
+    /// [`Failure::Raced`] if the object is not as expected, or a conflict if another holder has the Lease.
     pub(crate) async fn write_during(
         &self,
         store: &dyn Store,
@@ -39,7 +39,7 @@ impl KnownLeases {
             };
             let only_while = Some(Unchanged { key: lease.clone(), revision });
             match store.write(Write { only_while, ..write.clone() }).await {
-                // It was renewed, or is another's.
+                // The holder renewed the Lease, or another one acquired it.
                 Err(WriteError::Conflict { key, .. }) if key == lease => (),
                 written => return written.map_err(failed),
             }
@@ -47,7 +47,7 @@ impl KnownLeases {
         Err(not_held(resource, &write.key, tenure).into())
     }
 
-    /// In which version the Lease is held so now.
+    /// Returns the current version of the Lease if it is held as in `tenure`.
     async fn look_at(&self, store: &dyn Store, lease: &Key, tenure: &Arc<Tenure>) -> Result<Option<Revision>, ApiError> {
         let found = store.get(lease).await?;
         let lasts = |entry: &Arc<Entry>| Lease::decode_json(&entry.value).is_ok_and(|lease| tenure.lasts(&lease));
@@ -71,7 +71,7 @@ impl KnownLeases {
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, (Arc<Tenure>, Revision)>> {
-        // What is in it is whole at any moment.
+        // The map is consistent at any moment.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -83,7 +83,7 @@ pub(crate) fn failed(error: WriteError) -> Failure {
     }
 }
 
-/// Does not say who holds it: who asks may not be allowed to know.
+/// The error does not name the current holder, whom the caller may not have the right to know.
 fn not_held(resource: &Resource, key: &Key, tenure: &Tenure) -> ApiError {
     let Tenure { namespace, name, holder, transitions } = tenure;
     let why = format!("the lease {namespace}/{name} is not held by {holder:?} after {transitions} transitions: another may lead");

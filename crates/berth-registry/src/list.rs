@@ -1,4 +1,4 @@
-//! Lists: a page of a collection as of one revision.
+//! Lists: a page of a collection at one revision.
 
 use crate::{
     Actor, ApiError, Collection, List, ListOptions, Registry, Resource, checks, continuing::Token, filter::Filter, get::wanted_revision,
@@ -9,42 +9,45 @@ use berth_store::{Entry, Key, RangeRequest, ReadError, Revision, env::yield_now}
 use jiff::SignedDuration;
 use std::sync::Arc;
 
-/// How long a list that has begun goes on, if the store can afford it: etcd's time between compactions, which clients of Kubernetes know.
+/// How long the revision of a paginated list is kept, if the store can afford it: etcd's compaction interval in
+/// Kubernetes.
 const LIST_TIME: SignedDuration = SignedDuration::from_mins(5);
 
-/// How many entries are read at once where a selector may drop most of them.
+/// The number of entries per read if a selector may skip most of them.
 const SCAN_PAGE: usize = 1000;
 
-/// How many entries are read at once at most, before others have their turn: about a millisecond's work.
+/// The maximum number of entries per read before other tasks run: about a millisecond of work.
 const PIECE_ENTRIES: usize = 4096;
 
-/// Text of 410 for a token whose revision is gone; the answer carries a token that goes on at the newest revision.
+/// The text of 410 for a token whose revision is compacted. The response has a token that continues at the newest
+/// revision.
 const TOKEN_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list \
     without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with \
     the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk \
     was returned and now may show up in the list.";
 
-/// Which entries a page is made of.
+/// The entries of a page.
 #[derive(Clone)]
 pub(crate) struct Page {
     prefix: String,
     start_after: Option<Key>,
     at: Option<Revision>,
     limit: Option<usize>,
-    /// How many keys stand behind `start_after`, if known.
+    /// The number of keys after `start_after`, if known.
     behind: Option<usize>,
-    /// Whether the store keeps the revision for it already.
+    /// Whether the store already keeps the revision for it.
     is_kept: bool,
 }
 
 impl Page {
-    /// All of them, as of now.
+    /// Returns a page with all entries, at the newest revision.
     pub(crate) fn all(prefix: String) -> Self {
         Self { prefix, start_after: None, at: None, limit: None, behind: None, is_kept: false }
     }
 }
 
-/// What a list shows is kept by the store while it goes on, and [for some time](LIST_TIME) after a page that has a next one; else until this is dropped.
+/// The store keeps the revision of a list until this is dropped, or [for some time](LIST_TIME) after a page that has a
+/// next one.
 struct Kept<'a> {
     registry: &'a Registry,
     owner: &'a str,
@@ -62,10 +65,10 @@ impl Drop for Kept<'_> {
 }
 
 impl Registry {
-    /// A page of a collection, in key order. Selectors are matched on headers: nothing is decoded.
+    /// Returns a page of a collection, sorted by key. Selectors use headers, without decoding.
     ///
     /// # Errors
-    /// Bad options, selectors or tokens; a revision that is gone, or not there within 3 s.
+    /// Invalid options, selectors or tokens, or a revision that is compacted or does not exist within 3 s.
     pub async fn list(&self, actor: &Actor, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
         checks::list_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
@@ -75,19 +78,19 @@ impl Registry {
             return self.continue_list(actor, at, options, &filter, Page { limit, ..Page::all(prefix) }).await;
         }
         let revision = self.revision_to_list_at(at, options, limit).await?;
-        // A cache's answer to `0` ignores the limit, and clients rely on getting everything.
+        // An upstream response from the cache for `0` ignores the limit, and clients rely on a complete list.
         let limit = limit.filter(|_| options.resource_version != "0" || !options.resource_version_match.is_empty());
         self.page(actor, at, &filter, Page { at: revision, limit, ..Page::all(prefix) }).await
     }
 
-    /// What the rest of a list shows is to be there still when it is read.
+    /// Keeps the revision of a list for its next pages.
     fn keep<'a>(&'a self, actor: &'a Actor, prefix: String, revision: Revision) -> Kept<'a> {
         let owner = owner(actor);
         self.storage.store.pin(&prefix, revision, owner, self.storage.clock.now() + LIST_TIME);
         Kept { registry: self, owner, prefix, revision, has_next_page: false }
     }
 
-    /// About how many objects a resource has, for whoever has to say what a list is worth: 0 where the store does not say.
+    /// Estimates the number of objects of a resource, for the cost of a list. 0 on an error.
     pub async fn count(&self, resource: &Resource) -> usize {
         let request = RangeRequest { limit: Some(0), ..RangeRequest::all(resource.prefix()) };
         self.storage.store.range(request).await.map_or(0, |range| range.remaining)
@@ -107,7 +110,7 @@ impl Registry {
         let token = Token::decode(&options.continue_token)?;
         let start_after = Some(token.start_after(&page.prefix));
         let begun_at = token.revision();
-        // One that goes on at another revision than it began with is from here on a list like others.
+        // A list that continues at another revision is treated as a new list.
         let is_kept = begun_at.is_some();
         match self.page(actor, at, filter, Page { start_after, at: begun_at, behind: token.left(), is_kept, ..page }).await {
             Err(ApiError::Expired { .. }) => {
@@ -124,7 +127,7 @@ impl Registry {
         }
     }
 
-    /// The revision that a first page must show; `None`: the newest. Waits for one that is not there yet.
+    /// Returns the revision of a first page. `None`: the newest. Waits for a future revision.
     async fn revision_to_list_at(
         &self,
         at: &Collection,
@@ -133,16 +136,17 @@ impl Registry {
     ) -> Result<Option<Revision>, ApiError> {
         let Some(revision) = wanted_revision(&options.resource_version)? else { return Ok(None) };
         self.wait_for(at, revision).await?;
-        // A limit without a match means exactly, by a rule older than the match.
+        // A limit without `resourceVersionMatch` means `Exact`, by a rule older than that option.
         let exact = options.resource_version_match == "Exact" || (options.resource_version_match.is_empty() && limit.is_some());
         Ok(exact.then_some(revision))
     }
 
-    /// Reads in pieces, between which others have their turn, and which together are as of one revision.
+    /// Reads a page in pieces at one revision. Between pieces, other tasks run.
     pub(crate) async fn page(&self, actor: &Actor, at: &Collection, filter: &Filter, page: Page) -> Result<List, ApiError> {
         let newest = page.at.is_none();
         match self.page_by(actor, at, filter, page.clone(), Some(PIECE_ENTRIES)).await {
-            // Others write so much that a revision is gone before it is read: then in one piece, as which the newest is always there.
+            // The revision was compacted during the read, because others write so much. One read of the newest revision
+            // cannot expire.
             Err(ApiError::Expired { .. }) if newest => self.page_by(actor, at, filter, page, None).await,
             done => done,
         }
@@ -179,7 +183,7 @@ impl Registry {
     }
 }
 
-/// Whose lists count together; all of administrators and the server itself.
+/// Returns the owner of kept revisions. Administrators and the server itself share one.
 fn owner(actor: &Actor) -> &str {
     actor.limited().map_or("", User::share)
 }
@@ -188,10 +192,11 @@ fn ended(revision: Revision) -> List {
     List { items: Vec::new(), revision, continue_token: String::new(), remaining: None }
 }
 
-/// Moves matching entries to `items` until those are `limit`. Returns the number of entries that were read, and the key of the last of them.
+/// Moves matching entries to `items` until the limit. Returns the number of entries that were read, and the key of the
+/// last one.
 ///
 /// # Errors
-/// An object that cannot be shown, as upstream: a list without it would be incomplete.
+/// An object that cannot be converted. As upstream, the list fails, because it would be incomplete.
 fn take(
     at: &Collection,
     filter: &Filter,
@@ -203,7 +208,7 @@ fn take(
     let all = (entries.len(), entries.last().map(key));
     for (index, entry) in entries.into_iter().enumerate() {
         if limit.is_some_and(|limit| items.len() == limit) {
-            // The one before was the last that there was room for.
+            // The entry before was the last within the limit.
             return Ok((index, items.last().map(key)));
         }
         let shown = stored::shown(&at.resource, entry)?;

@@ -1,26 +1,27 @@
-//! Which API servers live of those that share a store: each renews a key of its own, which goes by itself some seconds after it was renewed last.
+//! The live API servers of a store. Each one renews a key of its own, which expires some seconds after the last
+//! renewal.
 //!
-//! The keys are not where kube-apiservers have theirs (`/registry/masterleases/`): one of those says that a kube-apiserver runs, before which berth stands
-//! back (decision 34).
+//! The keys are not those of kube-apiservers (`/registry/masterleases/`). Such a key means that a kube-apiserver runs,
+//! and berth does not start beside one (decision 34).
 
 use crate::{ApiError, Registry};
 use berth_store::{Expected, Key, Purpose, RangeRequest, Revision, Watch, Write, WriteError};
 use jiff::SignedDuration;
 use std::net::SocketAddr;
 
-/// What the keys begin with; behind it stand address and port.
+/// The key prefix. Address and port follow.
 pub(crate) const SERVERS: &str = "/registry/berth.dev/servers/";
-/// How long a server counts as alive that does not renew its key: upstream's.
+/// How long a server counts as alive without a renewal, as upstream.
 const LIVES: SignedDuration = SignedDuration::from_secs(15);
-/// How often it is tried to write a key that another writes at the same moment.
+/// The maximum number of attempts after conflicts on a key.
 const ATTEMPTS: usize = 3;
 
-/// Which servers lived as of a revision.
+/// The live servers at a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Living {
-    /// Where others reach them, in order.
+    /// Their addresses, in order.
     pub servers: Vec<SocketAddr>,
-    /// Changes behind it are still to be seen.
+    /// The revision. A watch continues after it.
     pub revision: Revision,
 }
 
@@ -29,10 +30,10 @@ fn key_of(server: SocketAddr) -> Key {
 }
 
 impl Registry {
-    /// Says that this server lives, for the next seconds. To be said again before they are over.
+    /// Renews this server's key. Call it again before the key expires.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn say_alive(&self, server: SocketAddr) -> Result<(), ApiError> {
         let key = key_of(server);
         let mut tries = 1..ATTEMPTS;
@@ -42,17 +43,17 @@ impl Registry {
             let until = self.storage.clock.now().checked_add(LIVES).ok();
             match self.storage.store.write(Write { expires_at: until, ..put }).await {
                 Ok(_) => return Ok(()),
-                // It went a moment ago, or another goes by the same address.
+                // The key has just expired, or another server uses the same address.
                 Err(WriteError::Conflict { .. }) if tries.next().is_some() => (),
                 Err(error) => return Err(ApiError::write_failed(&error)),
             }
         }
     }
 
-    /// Says that this server lives no more.
+    /// Deletes this server's key.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn say_gone(&self, server: SocketAddr) -> Result<(), ApiError> {
         let key = key_of(server);
         let mut tries = 1..ATTEMPTS;
@@ -60,17 +61,17 @@ impl Registry {
             let Some(entry) = self.storage.store.get(&key).await? else { return Ok(()) };
             match self.storage.store.delete(key.clone(), entry.mod_revision).await {
                 Ok(_) => return Ok(()),
-                // What it said last was on its way.
+                // A last renewal was in progress.
                 Err(WriteError::Conflict { .. }) if tries.next().is_some() => (),
                 Err(error) => return Err(ApiError::write_failed(&error)),
             }
         }
     }
 
-    /// The servers that live.
+    /// Returns the live servers.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn living_servers(&self) -> Result<Living, ApiError> {
         let range = self.storage.store.range(RangeRequest::all(SERVERS)).await?;
         let address = |key: &Key| key.as_str().strip_prefix(SERVERS)?.parse().ok();
@@ -79,10 +80,10 @@ impl Registry {
         Ok(Living { servers, revision: range.revision })
     }
 
-    /// What servers say behind a revision.
+    /// Watches the keys of servers after a revision.
     ///
     /// # Errors
-    /// The revision is too old: to be asked anew.
+    /// The revision is compacted. The caller must list again.
     pub fn watch_servers(&self, after: Revision) -> Result<Watch, ApiError> {
         Ok(self.storage.store.watch(SERVERS, after)?)
     }

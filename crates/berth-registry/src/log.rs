@@ -1,7 +1,7 @@
-//! What simulated containers would have written: `pods/NAME/log`.
+//! The logs of simulated containers: `pods/NAME/log`.
 //!
-//! Nothing is kept for it: a container's life is read from the status of its pod, and what it says in between from the pod's annotation
-//! `sim.berth.dev/logs`. Refusals are those of upstream's API server and kubelet.
+//! Logs are not stored. The events of a container's life come from the pod's status, and its output comes from the
+//! annotation `sim.berth.dev/logs`. Errors are those of upstream's API server and kubelet.
 
 use crate::{ApiError, Registry, Resource, Target, WatchEvent};
 use berth_api::{
@@ -14,16 +14,16 @@ use berth_store::{Entry, env::Timestamp};
 use jiff::SignedDuration;
 use std::sync::Arc;
 
-/// What of a log is wanted.
+/// The options of a log request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LogOptions {
-    /// `container`; empty: the only one.
+    /// `container`. Empty: the only container.
     pub container: String,
-    /// `follow`: goes on until the container ends.
+    /// `follow`: continues until the container terminates.
     pub follow: bool,
-    /// `previous`: of the run before this one.
+    /// `previous`: the log of the previous run.
     pub previous: bool,
-    /// `timestamps`: before each line.
+    /// `timestamps`: a timestamp before each line.
     pub timestamps: bool,
     /// `sinceSeconds`.
     pub since_seconds: Option<i64>,
@@ -33,7 +33,7 @@ pub struct LogOptions {
     pub tail_lines: Option<i64>,
     /// `limitBytes`.
     pub limit_bytes: Option<i64>,
-    /// Whether `stream` is given, which upstream takes behind a gate only.
+    /// Whether the request has `stream`, which upstream accepts only with a feature gate.
     pub has_stream: bool,
 }
 
@@ -62,17 +62,17 @@ impl LogOptions {
     }
 }
 
-/// A log that is being read.
+/// The state of a log that is being read.
 #[derive(Debug)]
 pub struct Log {
     options: LogOptions,
     container: String,
     since: Option<Timestamp>,
-    /// How many bytes may still be shown.
+    /// The remaining bytes within the limit.
     bytes_left: usize,
-    /// When the run began that is read.
+    /// The start of the run that is read.
     run: Option<Timestamp>,
-    /// The lines as they were when last looked at; absent before the first look.
+    /// The lines at the last read. `None` before the first one.
     shown: Option<Vec<Line>>,
 }
 
@@ -82,20 +82,20 @@ struct Line {
     text: String,
 }
 
-/// What is new in a log.
+/// New lines of a log.
 #[derive(Debug, PartialEq, Eq)]
 pub struct News {
-    /// Whole lines, but for where the limit of bytes cuts.
+    /// Whole lines, unless the limit cuts the last one.
     pub text: Vec<u8>,
-    /// Whether nothing more will come.
+    /// Whether the log is complete.
     pub ended: bool,
 }
 
 impl Registry {
-    /// The log of a container, and the pod as it stands; no log while the pod has no node.
+    /// Returns the log of a container and its pod. Returns no log while the pod is unscheduled.
     ///
     /// # Errors
-    /// Bad options; no such pod or container; a container that has not run yet, or not twice.
+    /// Invalid options, no such pod or container, or a container without the requested run.
     pub async fn log(&self, pod: &Target, options: LogOptions) -> Result<(Arc<Entry>, Option<Log>), ApiError> {
         options.validate(&pod.name)?;
         let stored = self.storage.load(&Target { subresource: None, ..pod.clone() }).await?;
@@ -113,7 +113,7 @@ impl Registry {
 }
 
 impl Log {
-    /// What is new with this event of the pod. The first look takes what there is.
+    /// Returns the new lines after this event of the pod. The first call returns all existing lines.
     pub fn follow(&mut self, resource: &Resource, event: &WatchEvent) -> News {
         let quiet = |ended| News { text: Vec::new(), ended };
         match event {
@@ -124,7 +124,7 @@ impl Log {
         }
     }
 
-    /// What is new in this version of the pod.
+    /// Returns the new lines in this version of the pod.
     pub fn read(&mut self, resource: &Resource, entry: &Entry) -> News {
         let object = resource.rules.decode_stored(&entry.value).ok();
         let news = object.as_ref().and_then(|object| object.downcast_ref()).and_then(|pod: &Pod| self.news(pod));
@@ -134,9 +134,9 @@ impl Log {
         News { text, ended: ended || self.bytes_left == 0 }
     }
 
-    /// `None`: the run that is read is over and forgotten.
+    /// Returns `None` if the run has ended and the status no longer contains it.
     fn news(&mut self, pod: &Pod) -> Option<News> {
-        // A run that was followed may meanwhile be the one before.
+        // The followed run may have become the previous one.
         let runs = [self.options.previous, true].map(|previous| Run::of(pod, &self.container, previous).ok());
         let run = runs.into_iter().flatten().find(|run| self.run.is_none_or(|began| began == run.began))?;
         self.run = Some(run.began);
@@ -157,7 +157,7 @@ impl Log {
     }
 }
 
-/// The container that is meant.
+/// Returns the requested container.
 ///
 /// Source: upstream `registry/core/pod/strategy.go`, `LogLocation`.
 fn chosen(pod: &Pod, wanted: &str) -> Result<String, ApiError> {
@@ -181,7 +181,7 @@ fn is_bound(pod: &Pod) -> bool {
     pod.spec.as_ref().and_then(|spec| spec.node_name.as_ref()).is_some_and(|node| !node.is_empty())
 }
 
-/// One run of a container, from its start to its end.
+/// One run of a container.
 struct Run<'a> {
     began: Timestamp,
     ended: Option<&'a ContainerStateTerminated>,
@@ -189,7 +189,7 @@ struct Run<'a> {
 }
 
 impl<'a> Run<'a> {
-    /// The run of now, or the last one that is over.
+    /// Returns the current run, or the last completed one.
     ///
     /// Source: upstream `kubelet.go`, `validateContainerLogStatus`.
     fn of(pod: &'a Pod, container: &str, previous: bool) -> Result<Self, ApiError> {
@@ -229,7 +229,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Its life, and what it says.
+    /// Returns the lines about its life, and its output.
     fn lines(&self, pod: &Pod, container: &str) -> Vec<Line> {
         let line = |at: Timestamp, text: String| Line { at, text };
         let annotation = |name: &str| pod.metadata.annotations.as_ref().and_then(|annotations| annotations.get(name));
@@ -253,7 +253,7 @@ impl<'a> Run<'a> {
             lines.push(line(since, format!("simulated container {container:?} is not ready")));
         }
         let grace = pod.metadata.deletion_grace_period_seconds.unwrap_or(0);
-        // What goes at once is told nothing.
+        // A container that is deleted without a grace period gets no signal.
         let is_told = 0 < grace || pod.metadata.finalizers.is_some();
         if let Some(end) = pod.metadata.deletion_timestamp.as_ref().filter(|_| is_told) {
             let told = end.0.saturating_sub(SignedDuration::from_secs(grace)).unwrap_or(end.0).max(self.began);
@@ -304,7 +304,7 @@ mod tests {
         Log { since: options.since_time, options, container: "c".to_owned(), bytes_left, run: None, shown: None }
     }
 
-    /// The lines that are new with each of these pods, and whether the log ends there.
+    /// Returns the new lines for each of these pods, and whether the log ends there.
     fn read(options: LogOptions, pods: &[Pod]) -> Vec<(Vec<String>, bool)> {
         let mut log = log(options);
         let resource = crate::resource::of::<Pod>();
@@ -361,7 +361,7 @@ mod tests {
         assert_eq!(read(LogOptions::default(), &lives), expected);
         let nothing = LogOptions { tail_lines: Some(0), ..LogOptions::default() };
         assert_eq!(read(nothing, &lives[..2]), [told(&[], false), told(&["simulated container \"c\" is ready"], false)]);
-        // The next run is another log.
+        // The next run has another log.
         let again = pod(&crashed(5, 9, &json!({"running": {"startedAt": "2026-01-01T00:00:19Z"}})), &json!({}));
         let exit = "simulated container \"c\" exited with code 1: Error";
         assert_eq!(read(LogOptions::default(), &[lives[0].clone(), again.clone()]), [told(&[START], false), told(&[exit], true)]);

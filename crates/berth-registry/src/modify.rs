@@ -1,4 +1,4 @@
-//! The way of every change to an object that exists: read, change, check, compare-and-set; again when another writer was first.
+//! Changes an existing object: read, change, validate, compare-and-set. After a conflict, it starts again.
 
 use crate::{
     ApiError, BoxObject, Current, Registry, Target, Written,
@@ -12,7 +12,7 @@ use crate::{
 };
 use berth_api::Object;
 
-/// What should stand there instead, not yet checked.
+/// The proposed object, not yet validated.
 pub(crate) struct Proposal {
     pub(crate) object: BoxObject,
     /// Texts for `Warning` headers.
@@ -29,10 +29,10 @@ pub(crate) struct Change<'a> {
 }
 
 impl Registry {
-    /// Changes the target's object to what `change` proposes, under all rules of the resource.
+    /// Changes the target's object to the proposal of `change`, under all rules of the resource.
     ///
     /// # Errors
-    /// What `change` refuses; a failed precondition; a proposal that is invalid; too many writers at once.
+    /// An error of `change`, a failed precondition, an invalid proposal, or too many conflicts.
     pub(crate) async fn modify(
         &self,
         target: &Target,
@@ -80,7 +80,8 @@ impl Registry {
     }
 }
 
-/// The proposal's name and namespace must be the target's; its uid and resource version, where given, the object's.
+/// Checks that the proposal has the target's name and namespace, and the object's uid and resource version if it has
+/// any.
 fn check_identity(target: &Target, old: &Stored, new: &mut dyn Object) -> Result<(), ApiError> {
     check_name(target, new)?;
     let meta = new.meta_mut();
@@ -89,7 +90,7 @@ fn check_identity(target: &Target, old: &Stored, new: &mut dyn Object) -> Result
     check_precondition(target, old, &Precondition { uid, resource_version })
 }
 
-/// The name and namespace of an update's object must be the URL's; an empty namespace is filled in.
+/// Checks that the object of an update has the name and namespace of the URL. Sets an empty namespace.
 pub(crate) fn check_name(target: &Target, new: &mut dyn Object) -> Result<(), ApiError> {
     match new.meta().name.as_deref().unwrap_or_default() {
         "" => {
@@ -106,7 +107,7 @@ pub(crate) fn check_name(target: &Target, new: &mut dyn Object) -> Result<(), Ap
     check_namespace(target.namespace.as_deref(), new)
 }
 
-/// The namespace of an object must be the URL's; an empty one is filled in.
+/// Checks that the object has the namespace of the URL. Sets an empty namespace.
 pub(crate) fn check_namespace(wanted: Option<&str>, object: &mut dyn Object) -> Result<(), ApiError> {
     let meta = object.meta_mut();
     match meta.namespace.as_deref().unwrap_or_default() {

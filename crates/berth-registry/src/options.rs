@@ -1,4 +1,4 @@
-//! What a request carries besides its path: already parsed, not yet checked.
+//! The options of a request besides its path, parsed but not validated.
 
 use crate::BoxObject;
 use berth_store::Revision;
@@ -6,55 +6,55 @@ use berth_store::Revision;
 /// The object of a create or an update.
 #[derive(Debug)]
 pub enum Body {
-    /// From the wire.
+    /// JSON from a client.
     Json(Vec<u8>),
-    /// From inside the process: typed, nothing to decode.
+    /// A typed object from inside the process.
     Object(BoxObject),
 }
 
-/// A patch, by its content type.
+/// A patch by content type.
 #[derive(Clone, Debug)]
 pub enum Patch {
     /// `application/json-patch+json`.
     Json(Vec<u8>),
     /// `application/merge-patch+json`.
     Merge(Vec<u8>),
-    /// As `Merge`, from inside the process.
+    /// The same as `Merge`, from inside the process.
     MergeValue(serde_json::Value),
     /// `application/strategic-merge-patch+json`.
     Strategic(Vec<u8>),
-    /// `application/apply-patch+yaml`, turned into JSON.
+    /// `application/apply-patch+yaml`, converted to JSON.
     Apply(Vec<u8>),
 }
 
-/// How unknown and duplicate fields of a body are treated.
+/// The handling of unknown and duplicate fields in a body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FieldValidation {
-    /// Dropped.
+    /// Drops them.
     Ignore,
-    /// Dropped, with a warning each.
+    /// Drops them with a warning each.
     #[default]
     Warn,
-    /// Refused.
+    /// Rejects them.
     Strict,
 }
 
-/// Of create, update and patch. Values are as sent: the registry answers bad ones with 422.
+/// The options of create, update and patch, as sent. The registry rejects invalid ones with 422.
 #[derive(Clone, Debug, Default)]
 pub struct WriteOptions {
     /// `dryRun`.
     pub dry_run: Vec<String>,
     /// `fieldManager`.
     pub field_manager: String,
-    /// `fieldValidation`; empty: Warn.
+    /// `fieldValidation`. Empty: Warn.
     pub field_validation: String,
     /// `force`, if sent.
     pub force: Option<bool>,
-    /// What the stored object must be, for writers inside the process; a mismatch is a conflict.
+    /// A precondition on the stored object, for writers inside the process. A mismatch is a conflict.
     pub precondition: Precondition,
 }
 
-/// What must hold of the stored object.
+/// Preconditions on the stored object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Precondition {
     /// `metadata.uid`.
@@ -66,16 +66,16 @@ pub struct Precondition {
 /// `propagationPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PropagationPolicy {
-    /// Dependents go after the object.
+    /// The garbage collector deletes dependents after the object.
     Background,
-    /// The object goes after its dependents.
+    /// The object is deleted after its dependents.
     Foreground,
-    /// Dependents stay.
+    /// Dependents are kept.
     Orphan,
 }
 
 impl PropagationPolicy {
-    /// The wire's word.
+    /// Returns the name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -86,38 +86,38 @@ impl PropagationPolicy {
     }
 }
 
-/// Of delete. Values are as sent.
+/// The options of delete, as sent.
 #[derive(Clone, Debug, Default)]
 pub struct DeleteOptions {
     /// `dryRun`.
     pub dry_run: Vec<String>,
     /// `gracePeriodSeconds`.
     pub grace_period_seconds: Option<i64>,
-    /// `propagationPolicy`; checked by the registry.
+    /// `propagationPolicy`, which the registry validates.
     pub propagation_policy: Option<String>,
     /// `orphanDependents`.
     pub orphan_dependents: Option<bool>,
     /// `preconditions`.
     pub precondition: Precondition,
-    /// Nobody looks at an object that is gone: it is not shown as it was last, whatever its kind.
+    /// The caller ignores the last state of the deleted object, so the response omits it for every kind.
     pub is_last_unseen: bool,
 }
 
-/// Of get.
+/// The options of get.
 #[derive(Clone, Debug, Default)]
 pub struct GetOptions {
     /// `resourceVersion`.
     pub resource_version: String,
 }
 
-/// Of list and deletecollection. Values are as sent.
+/// The options of list and deletecollection, as sent.
 #[derive(Clone, Debug, Default)]
 pub struct ListOptions {
     /// `labelSelector`.
     pub label_selector: String,
     /// `fieldSelector`.
     pub field_selector: String,
-    /// `limit`; 0 and less: none.
+    /// `limit`. 0 or less: none.
     pub limit: i64,
     /// `continue`.
     pub continue_token: String,
@@ -125,11 +125,11 @@ pub struct ListOptions {
     pub resource_version: String,
     /// `resourceVersionMatch`.
     pub resource_version_match: String,
-    /// `sendInitialEvents`, which a plain list may not carry.
+    /// `sendInitialEvents`, which a list rejects.
     pub send_initial_events: Option<bool>,
 }
 
-/// Of watch. Values are as sent; the time-out is the caller's.
+/// The options of watch, as sent. The caller handles the timeout.
 #[derive(Clone, Debug, Default)]
 pub struct WatchOptions {
     /// `labelSelector`.
@@ -144,13 +144,14 @@ pub struct WatchOptions {
     pub allow_bookmarks: bool,
     /// `sendInitialEvents`.
     pub send_initial_events: Option<bool>,
-    /// `continue`, which means nothing for a watch.
+    /// `continue`, which a watch ignores.
     pub continue_token: String,
-    /// A bookmark each time the watch has caught up, not only once a minute: for readers in the process, who must know how new they are.
+    /// Requests a bookmark each time the watch has caught up, not only once a minute. For readers in the process that
+    /// must know their revision.
     pub progress: bool,
 }
 
-/// The revision that a wire text names, if it is one.
+/// Parses a resource version.
 #[must_use]
 pub fn parse_revision(text: &str) -> Option<Revision> {
     text.parse().ok().map(Revision)

@@ -1,4 +1,4 @@
-//! Changing an object by PATCH.
+//! Changes an object by PATCH.
 
 use crate::{
     Actor, ApiError, BoxObject, Patch, Registry, Resource, Subresource, Target, WriteOptions, Written,
@@ -16,11 +16,11 @@ use serde_json::{Value, json};
 use std::borrow::Cow;
 
 impl Registry {
-    /// Changes the object, or the part of it that a subresource is. A patch without resource version is tried again when another writer
-    /// was first; `metadata.uid` and `metadata.resourceVersion` in a patch are preconditions.
+    /// Patches the object or its subresource. After a conflict, a patch without a resource version is retried.
+    /// `metadata.uid` and `metadata.resourceVersion` in a patch are preconditions.
     ///
     /// # Errors
-    /// A patch that cannot be read or applied, conflicts, faults of the result.
+    /// An undecodable or inapplicable patch, conflicts, or an invalid result.
     pub async fn patch(&self, actor: &Actor, target: &Target, patch: Patch, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
         ApiError::check_writable(&target.resource)?;
@@ -44,10 +44,10 @@ impl Registry {
 }
 
 impl Registry {
-    /// As [`Registry::patch`] of the target's status with what the part is as a patch.
+    /// Patches the target's status, as [`Registry::patch`], with `part` as the patch.
     ///
     /// # Errors
-    /// Those of that.
+    /// Those of [`Registry::patch`].
     pub async fn put_status(&self, actor: &Actor, target: &Target, part: &StatusPart, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
         ApiError::check_writable(&target.resource)?;
@@ -85,8 +85,9 @@ impl Parsed<'_> {
         self.read(&target.resource, after, validation)
     }
 
-    /// As the rest of [`Parsed::propose`], for a merge patch of a status alone: its metadata are those of the object as it stands. Neither
-    /// reading them into a tree nor out of it makes the most frequent write of all, a pod's status, much cheaper.
+    /// Does the rest of [`Parsed::propose`] for a merge patch of a status alone, with the metadata of the stored
+    /// object. This skips the conversion of the metadata to and from a JSON tree. It makes a pod's status update, the
+    /// most frequent write, much cheaper.
     fn propose_status(&self, target: &Target, old: &Stored, patch: &Value, validation: FieldValidation) -> Result<Proposal, ApiError> {
         let resource = &target.resource;
         let named = json!({"name": target.name, "namespace": target.namespace});
@@ -99,7 +100,8 @@ impl Parsed<'_> {
         Ok(proposal)
     }
 
-    /// What the patch applies to. A merge patch of a status needs no spec: that comes from the stored object anyway.
+    /// Returns the document that the patch applies to. A merge patch of a status needs no spec, which comes from the
+    /// stored object.
     fn before(&self, target: &Target, old: &Stored) -> Result<Value, ApiError> {
         match (self, target.subresource) {
             (Self::Merge(..), Some(Subresource::Status)) => stored::status_document(&target.resource, &old.entry),
@@ -119,7 +121,7 @@ impl Parsed<'_> {
     }
 }
 
-/// Whether a patch says nothing of the metadata but which object, and which version of it, it is meant for.
+/// Whether a patch's metadata contains only preconditions: uid and resource version.
 fn keeps_metadata(patch: &Value) -> bool {
     match patch.get("metadata") {
         None => true,

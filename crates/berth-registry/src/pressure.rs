@@ -1,4 +1,5 @@
-//! How much of its memory the process has taken: who stores more is slowed, then refused, before the machine ends the process.
+//! Memory pressure: writes that enlarge the store are delayed, then rejected, before the operating system kills the
+//! process.
 
 use std::{
     sync::{
@@ -8,29 +9,30 @@ use std::{
     time::Duration,
 };
 
-/// From which part of the watermark writers are slowed, in thousandths.
+/// The fraction of the watermark from which writes are delayed, in thousandths.
 const SLOWED_FROM: u32 = 875;
 
-/// The longest that a write is held up.
+/// The maximum delay of a write.
 const DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// Told by whoever can see the process's memory, asked before anything more is stored. Nothing is held up until it is told. Cheap to clone.
+/// The memory pressure, as the owner of the process measures it. It is read before each write. Before the first
+/// measurement, no write is delayed. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct Pressure(Arc<AtomicU32>);
 
-/// What a write that makes the store larger is to do.
+/// The handling of a write that enlarges the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Advice {
-    /// Go on.
+    /// Store it.
     Go,
-    /// Wait so long first.
+    /// Delay it first.
     Wait(Duration),
-    /// Nothing more is taken.
+    /// Reject it.
     Refuse,
 }
 
 impl Pressure {
-    /// The process takes `used` bytes, and `watermark` is where it stores no more.
+    /// Sets the used bytes of the process, and the `watermark` above which it rejects writes.
     pub fn set(&self, used: u64, watermark: u64) {
         let thousandths = used.saturating_mul(1000) / watermark.max(1);
         self.0.store(u32::try_from(thousandths).unwrap_or(u32::MAX), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The API over one store: what its verbs work with.
+//! The API over one store: the context of its verbs.
 
 use crate::{
     Actor, ApiError, Pressure, ResourceTable, Resources, Reviewer, Subresource, WriteOptions,
@@ -18,19 +18,19 @@ use berth_store::{
 };
 use std::sync::{Arc, Mutex};
 
-/// The API over one store: the definitions of what it serves, the chain that every write goes through, and storage. Every verb is a method of it, in a
-/// file of its own. Cheap to clone.
+/// The API over one store: the definitions of its resources, the chain of every write, and storage. Every verb is a
+/// method of it, in a file of its own. Cheap to clone.
 #[derive(Clone)]
 pub struct Registry {
     pub(crate) definitions: Arc<ResourceTable>,
     pub(crate) chain: Chain,
     pub(crate) storage: Storage,
-    /// PEM of the authority that every namespace has in a config map.
+    /// The PEM of the CA that every namespace has in a config map.
     pub(crate) root_ca: Arc<Mutex<Option<Arc<str>>>>,
 }
 
 impl Registry {
-    /// The API over `store`, whose layout is the same table.
+    /// Returns the API over `store`, whose layout must be the same table.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -45,74 +45,74 @@ impl Registry {
         Self { definitions: table, chain, storage: Storage::new(store, clock), root_ca: Arc::default() }
     }
 
-    /// What time it is, by the clock that stamps objects: what is compared with their times is read here.
+    /// Returns the time of the clock that stamps objects, for comparisons with their times.
     #[must_use]
     pub fn now(&self) -> Timestamp {
         self.storage.clock.now()
     }
 
-    /// Whether the store answers.
+    /// Checks that the store responds.
     ///
     /// # Errors
-    /// Why it does not.
+    /// Errors of the store.
     pub async fn check_store(&self) -> Result<(), ApiError> {
         self.storage.store.revision("/registry/").await?;
         Ok(())
     }
 
-    /// Whether the store takes writes.
+    /// Whether the store accepts writes.
     #[must_use]
     pub fn store_health(&self) -> Health {
         self.storage.store.health()
     }
 
-    /// The kinds that it serves, to be added to.
+    /// Returns the resource table, to which kinds can be added.
     #[must_use]
     pub fn table(&self) -> &Arc<ResourceTable> {
         &self.definitions
     }
 
-    /// What it serves now. A request asks once.
+    /// Returns the currently served resources. A request calls this once.
     #[must_use]
     pub fn resources(&self) -> Arc<Resources> {
         self.definitions.resources()
     }
 
-    /// How much is stored, and how much may be; `None`: the store does not say.
+    /// Returns the used and the maximum size of the store, or `None` if the store does not report them.
     #[must_use]
     pub fn usage(&self) -> Option<Usage> {
         self.storage.store.usage()
     }
 
-    /// The object that an entry's value is, with its defaults, if it was written lately: it need not be read then.
+    /// Returns the object of an entry's value, with defaults, if it was written recently. It need not be decoded then.
     #[must_use]
     pub fn written_lately(&self, entry: &Entry) -> Option<Arc<dyn Object>> {
         self.storage.fresh.get(entry)
     }
 
-    /// The policy, with all that this server has written before this call and what others have up to
-    /// [`LAG_MAX`](crate::authorization::LAG_MAX) ago. Costs a look at four watches, what changed in roles and bindings, and now and then
-    /// a question to the store.
+    /// Returns a policy with all writes of this server before this call, and those of others up to
+    /// [`LAG_MAX`](crate::authorization::LAG_MAX) ago. Costs a poll of four watches, the changes of roles and bindings,
+    /// and occasionally a request to the store.
     ///
     /// # Errors
-    /// [`ApiError::Unavailable`] where the store does not say what there is; the store's.
+    /// [`ApiError::Unavailable`] if the store does not respond in time, or errors of the store.
     pub async fn policy(&self) -> Result<Arc<Policy>, ApiError> {
         self.chain.authorizer.policy().await
     }
 
-    /// Why `user` may do this (empty for those who may do everything); `None`: they may not. Sees every write that this server
-    /// answered before, and others' after [`LAG_MAX`](crate::authorization::LAG_MAX).
+    /// Returns why `user` may do this (empty for users with all rights), or `None` if they may not. It sees every
+    /// acknowledged write of this server, and those of others after [`LAG_MAX`](crate::authorization::LAG_MAX).
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub async fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Result<Option<String>, ApiError> {
         self.chain.authorizer.decide(user, attributes).await
     }
 
-    /// As [`Registry::decide`], and refuses.
+    /// Does the same as [`Registry::decide`], with an error instead of `None`.
     ///
     /// # Errors
-    /// [`ApiError::Forbidden`]; the store's.
+    /// [`ApiError::Forbidden`], or errors of the store.
     pub async fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Result<String, ApiError> {
         self.chain.authorizer.authorize(user, attributes).await
     }
@@ -122,55 +122,56 @@ impl Registry {
     }
 }
 
-/// The same API in other surroundings.
+/// Variants of the same API.
 impl Registry {
-    /// The same API, which slows users who write more than their share of so many bytes of history.
+    /// Returns the same API with a limit on each user's share of this many bytes of history.
     #[must_use]
     pub fn with_history_shares(mut self, history_bytes: u64) -> Self {
         self.chain.shares = Arc::new(Shares::of(history_bytes));
         self
     }
 
-    /// The same API, which remembers what was written lately up to so many bytes of its stored form.
+    /// Returns the same API with a cache of recently written objects, up to this many bytes of their stored form.
     #[must_use]
     pub fn remembering(mut self, bytes: usize) -> Self {
         self.storage.fresh = Arc::new(Fresh::up_to(bytes));
         self
     }
 
-    /// The same API, which stores no more while the process has too little memory.
+    /// Returns the same API with a limit on the memory of the process.
     #[must_use]
     pub fn with_pressure(mut self, pressure: Pressure) -> Self {
         self.chain.pressure = pressure;
         self
     }
 
-    /// The same API, where each namespace has a config map `kube-root-ca.crt` with the certificate (PEM) by which clients know the server.
+    /// Returns the same API with a config map `kube-root-ca.crt` in each namespace, which contains the server's CA
+    /// certificate (PEM).
     #[must_use]
     pub fn with_root_ca(self, certificate: &str) -> Self {
         Self { root_ca: Arc::new(Mutex::new(Some(certificate.into()))), ..self }
     }
 
-    /// The same API, asking these about each write, one after the other.
+    /// Returns the same API with these reviewers of writes, which are called in order.
     #[must_use]
     pub fn with_reviewers(mut self, reviewers: Vec<Arc<dyn Reviewer>>) -> Self {
         self.chain.reviewers = reviewers.into();
         self
     }
 
-    /// The API for what belongs to a write that everybody was asked about.
+    /// Returns the API for follow-up writes of a reviewed write.
     pub(crate) fn reviewed(&self) -> Self {
         self.clone().with_reviewers(Vec::new())
     }
 
-    /// The same API, giving out addresses and ports of these ranges.
+    /// Returns the same API with these ranges for addresses and ports.
     #[must_use]
     pub fn with_service_ranges(mut self, ranges: ServiceRanges) -> Self {
         self.chain.allocator.ranges = Arc::new(ranges);
         self
     }
 
-    /// The same API, whose writes of objects only happen during `tenure`; else they are conflicts.
+    /// Returns the same API with fencing: it writes objects only during `tenure`. Otherwise writes are conflicts.
     #[must_use]
     pub fn led_by(&self, tenure: Arc<Tenure>) -> Self {
         let mut led = self.clone();

@@ -1,4 +1,4 @@
-//! What a `Scale` shows of an object that has replicas, and what it changes of it.
+//! The `Scale` of an object with replicas.
 
 use crate::ApiError;
 use berth_api::{
@@ -10,7 +10,7 @@ use berth_api::{
     object::ScaledSelector,
 };
 
-/// What `/scale` shows of an object, without resource version.
+/// Returns the `/scale` of an object, without a resource version.
 ///
 /// # Errors
 /// [`ApiError::UnknownResource`] for an object without replicas.
@@ -38,7 +38,7 @@ pub(crate) fn scale_of(object: &dyn Object) -> Result<Scale, ApiError> {
     })
 }
 
-/// Changes of an object what a `Scale` says.
+/// Sets the replicas of a `Scale` on an object.
 pub(crate) fn set_scale(object: &mut dyn Object, scale: &dyn Object) {
     if let Some(Scale { spec, .. }) = scale.downcast_ref() {
         object.set_replicas(spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(0));

@@ -1,4 +1,4 @@
-//! Storing objects as another server has them.
+//! Stores objects of another server.
 
 use crate::{ApiError, Registry, Resource, Resources, decoding, failure::Failure, key, stored};
 use berth_api::{
@@ -12,21 +12,21 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// An object of an [archive](crate::archive), as an ordinary write would store it.
+/// An object of an [archive](crate::archive), in the form that a write would store.
 #[derive(Debug)]
 pub struct Archived {
-    /// Encoded anew.
+    /// The object, encoded again.
     pub value: Bytes,
-    /// When it is to go: events live as long again as they do after a write.
+    /// When it expires. An event gets the lifetime that it has after a write.
     pub expires_at: Option<Timestamp>,
-    /// Fields that this build does not know, and that are left out.
+    /// Omitted fields that this build does not have.
     pub unknown: Vec<String>,
 }
 
-/// Why an object of an archive is not stored.
+/// Why an object of an archive cannot be stored.
 #[derive(Debug, thiserror::Error)]
 pub enum ArchivedFault {
-    /// This build has no such kind.
+    /// This build does not have its kind.
     #[error("{0} is of no kind that this berth has")]
     Kind(Key),
     /// The value is not what can be stored at this key.
@@ -83,13 +83,14 @@ struct Type {
 }
 
 impl Resources {
-    /// Checks an object of an archive as if it were written: by the schema and the rules of its kind. It must have a uid, and be where its name belongs.
+    /// Checks an object of an archive like a write: by the schema and the rules of its kind. It must have a uid, and a
+    /// key that fits its name.
     ///
     /// # Errors
     /// [`ArchivedFault`].
     pub fn check_archived(&self, key: &Key, json: &[u8], now: Timestamp) -> Result<Archived, ArchivedFault> {
         let resource = self.by_key(key.as_str()).ok_or_else(|| ArchivedFault::Kind(key.clone()))?;
-        // The archive names the version in which it has the object.
+        // The archive contains the version of the object.
         let named =
             from_json::<Type>(json).ok().and_then(|named| self.by_kind(&GroupVersionKind::as_written(&named.api_version, &named.kind)));
         let resource = named.filter(|named| named.prefix() == resource.prefix()).unwrap_or(resource);
@@ -133,10 +134,11 @@ fn check_archived(resource: &Resource, key: &Key, json: &[u8]) -> Result<(Bytes,
 }
 
 impl Registry {
-    /// Stores an object as it is, with its uid, its status and its times: of a snapshot of another cluster, whose server has let it in. Nobody is asked
-    /// about it, and nothing follows from it. Fields that this server does not know are left out, defaults that it knows are added.
+    /// Stores an object unchanged, with its uid, status and times, from a snapshot of another cluster. No reviewer is
+    /// called, and no follow-up writes are made. Unknown fields are omitted, and known defaults are added.
     ///
     /// # Errors
+    /// A kind that is not served, an undecodable object, an existing one, or errors of the store.
     /// A kind that is not served, an object that cannot be read, one that is there already; the store's.
     pub async fn restore(&self, object: &Value) -> Result<(), ApiError> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();

@@ -1,4 +1,5 @@
-//! Each user's share of history: what he writes beyond it is slowed, so that what others watch and resume from is not forgotten in seconds.
+//! Each user's share of history. Writes beyond it are delayed, so that a single user cannot evict within seconds what
+//! watches of others resume from.
 
 use crate::Resource;
 use berth_store::env::Timestamp;
@@ -9,41 +10,41 @@ use std::{
     time::Duration,
 };
 
-/// Which part of all history one user may write at once.
+/// The fraction of history that one user may write at once.
 const BURST_PART: u64 = 4;
 
-/// In how many seconds a user may write as much as all history holds, from then on.
+/// In this many seconds, a user may write as much as the whole history holds.
 const REFILL_SECONDS: u64 = 64;
 
-/// For how long a resource counts as watched by who began a watch of it: no watch lasts longer without beginning anew.
+/// How long a user counts as a watcher of a resource after starting a watch. Every watch is restarted within this time.
 const WATCHED_FOR: SignedDuration = SignedDuration::from_hours(1);
 
-/// Of how many users it is remembered that they watch a resource: of two, one is another than the writer.
+/// The number of watchers that are recorded per resource. Of two, at least one is not the writer.
 const WATCHERS_MAX: usize = 2;
 
-/// The longest that a write is held up. Who would have to wait longer is told to come again.
+/// The maximum delay of a write. A write with a longer delay is rejected with a retry interval.
 pub(crate) const DELAY_MAX: Duration = Duration::from_secs(5);
 
-/// What a change costs in history beside the values, in bytes.
+/// The size of a change in history without its values, in bytes.
 const CHANGE_BYTES: u64 = 512;
 
-/// How many users are known before those who owe nothing are forgotten.
+/// The number of users above which those without used shares are removed.
 const USERS_MAX: usize = 1024;
 
-/// What users have written lately, in bytes of history.
+/// The recent writes of users, in bytes of history.
 #[derive(Debug, Default)]
 pub(crate) struct Shares {
-    /// How much history the store keeps; 0: nobody is slowed.
+    /// The size of the store's history. 0: writes are not delayed.
     history_bytes: u64,
     users: Mutex<BTreeMap<String, Share>>,
-    /// Who watched a resource (`deployments.apps`) last, and when: who wants its history.
+    /// The last watchers of each resource (`deployments.apps`), with the times.
     watchers: Mutex<BTreeMap<String, Vec<(String, Timestamp)>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Share {
     bytes: u64,
-    /// When it was that.
+    /// The time of that value.
     at: Timestamp,
 }
 
@@ -57,7 +58,7 @@ impl Shares {
         Self { history_bytes, ..Self::default() }
     }
 
-    /// A user has begun to watch a resource.
+    /// Records that a user started a watch of a resource.
     pub(crate) fn watched(&self, resource: String, user: &str, now: Timestamp) {
         let mut watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         let watchers = watchers.entry(resource).or_default();
@@ -66,7 +67,7 @@ impl Shares {
         watchers.truncate(WATCHERS_MAX);
     }
 
-    /// Whether another user may come back to what this one would make be forgotten.
+    /// Whether another user may resume a watch from the history that this user's writes would evict.
     fn is_watched_by_others(&self, resource: &str, user: &str, now: Timestamp) -> bool {
         let watchers = self.watchers.lock().unwrap_or_else(PoisonError::into_inner);
         watchers
@@ -74,7 +75,8 @@ impl Shares {
             .is_some_and(|watchers| watchers.iter().any(|(other, at)| other != user && now.duration_since(*at) < WATCHED_FOR))
     }
 
-    /// How long a user has to wait before the next write to a resource. What nobody else watches is written as fast as it goes.
+    /// Returns how long a user must wait before the next write to a resource. Writes to resources that no other user
+    /// watches are not delayed.
     pub(crate) fn delay(&self, resource: impl FnOnce() -> String, user: &str, now: Timestamp) -> Duration {
         let written = self.users.lock().unwrap_or_else(PoisonError::into_inner).get(user).map_or(0, |share| self.left(*share, now));
         let beyond = written.saturating_sub(self.history_bytes / BURST_PART);
@@ -84,7 +86,8 @@ impl Shares {
         Duration::from_millis(beyond.saturating_mul(1000) / self.refill())
     }
 
-    /// A user has changed an object, of that many bytes before and after. What nobody else watches takes nothing of a share.
+    /// Records a change by a user, with the size before and after. Changes of resources that no other user watches do
+    /// not count.
     pub(crate) fn note(&self, resource: &str, user: &str, bytes: usize, now: Timestamp) {
         if self.history_bytes == 0 || !self.is_watched_by_others(resource, user, now) {
             return;
@@ -98,13 +101,13 @@ impl Shares {
         users.insert(user.to_owned(), Share { bytes, at: now });
     }
 
-    /// What still counts of a share.
+    /// Returns the used part of a share at this time.
     fn left(&self, share: Share, now: Timestamp) -> u64 {
         let passed = u64::try_from(now.duration_since(share.at).max(SignedDuration::ZERO).as_millis()).unwrap_or(u64::MAX);
         share.bytes.saturating_sub(self.refill().saturating_mul(passed) / 1000)
     }
 
-    /// In bytes a second.
+    /// Returns the refill rate in bytes per second.
     fn refill(&self) -> u64 {
         (self.history_bytes / REFILL_SECONDS).max(1)
     }

@@ -1,4 +1,4 @@
-//! Where objects are kept: it reads and writes them, and knows no rule of the API.
+//! Reads and writes stored objects, without the rules of the API.
 
 use crate::{
     ApiError, Resource, Target,
@@ -18,7 +18,7 @@ pub(crate) struct Storage {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) fresh: Arc<Fresh>,
-    /// During which objects are written; none: always.
+    /// Fences writes of objects. `None`: no fencing.
     pub(crate) tenure: Option<Arc<Tenure>>,
     leases: Arc<KnownLeases>,
 }
@@ -28,7 +28,7 @@ impl Storage {
         Self { store, clock, fresh: Arc::default(), tenure: None, leases: Arc::default() }
     }
 
-    /// Stores an object. Nothing changes it from then on.
+    /// Stores an object in its final form.
     ///
     /// # Errors
     /// As [`Storage::write`].
@@ -58,29 +58,30 @@ impl Storage {
     /// Writes an object.
     ///
     /// # Errors
-    /// [`Failure::Raced`] if it is not as expected.
+    /// [`Failure::Raced`] if the object is not as expected.
     pub(crate) async fn write(&self, resource: &Resource, write: Write) -> Result<Arc<Entry>, Failure> {
         match &self.tenure {
             None => self.store.write(write).await.map_err(led::failed),
-            // Boxed, so that the others stay small.
+            // Boxed, so that the futures of other writes stay small.
             Some(tenure) => Box::pin(self.leases.write_during(&*self.store, tenure, resource, write)).await,
         }
     }
 
-    /// The entry of the target's object.
+    /// Returns the entry of the target's object.
     pub(crate) async fn fetch(&self, target: &Target) -> Result<Arc<Entry>, ApiError> {
         self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(&target.resource, &target.name))
     }
 
-    /// The target's object, decoded.
+    /// Returns the target's object, decoded.
     pub(crate) async fn load(&self, target: &Target) -> Result<Stored, ApiError> {
         let entry = self.fetch(target).await?;
         let object = self.object_of(&target.resource, &entry)?;
         Ok(Stored { entry, object, may_be_old: false })
     }
 
-    /// What a write is tried on: the first try of a write that is guarded takes what is known without asking, because a guess that
-    /// is right saves a far store a question. Where nothing is written on it, whatever the reason, the next try says so, on what is there.
+    /// Returns the object that a write is based on. The first attempt of a compare-and-set uses the last known version
+    /// without a read. If that is current, it saves a round trip to a remote store. If the attempt writes nothing, for
+    /// any reason, the next attempt reads the current version and decides.
     pub(crate) async fn load_to_write(&self, target: &Target, mode: Mode, attempt: u32) -> Result<Stored, ApiError> {
         let known = if attempt == 0 && mode == Mode::Real { self.store.known(&target.key()) } else { None };
         let known =
@@ -91,7 +92,7 @@ impl Storage {
         }
     }
 
-    /// The object of an entry, with its defaults, without resource version.
+    /// Returns the object of an entry, with its defaults, without a resource version.
     pub(crate) fn object_of(&self, resource: &Resource, entry: &Entry) -> Result<SharedObject, ApiError> {
         let is_of_it = |object: &Arc<dyn Object>| object.kind() == resource.kind() && object.api_version() == resource.api_version();
         match self.fresh.get(entry).filter(is_of_it) {

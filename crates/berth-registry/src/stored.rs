@@ -1,4 +1,5 @@
-//! Between objects and what the store keeps of them: their JSON without resource version, in the version in which objects of the resource are stored.
+//! Converts between objects and their stored form: JSON without a resource version, in the storage version of the
+//! resource.
 
 use crate::{ApiError, BoxObject, Resource, fresh::SharedObject, header};
 use berth_api::{Object, decode::from_json};
@@ -11,22 +12,22 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-/// How often a change that carries no resource version is tried before the client hears of the conflict.
+/// The number of attempts at a change without a resource version before the client gets a conflict.
 pub(crate) const ATTEMPTS: u32 = 5;
 
-/// An object as it stands.
+/// A stored object.
 pub(crate) struct Stored {
     pub(crate) entry: Arc<Entry>,
-    /// Decoded, with defaults, without resource version.
+    /// The decoded object, with defaults, without a resource version.
     pub(crate) object: SharedObject,
-    /// Somebody may have changed or deleted it since: what comes of it counts only if it is written.
+    /// Whether it may be outdated. A result that is based on it counts only if it is written.
     pub(crate) may_be_old: bool,
 }
 
-/// The bytes to keep of an object.
+/// Returns the stored form of an object.
 ///
 /// # Errors
-/// The conversion's to the version in which objects of the resource are stored.
+/// The conversion to the storage version fails.
 pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Result<Bytes, ApiError> {
     debug_assert!(object.meta().resource_version.is_none(), "a resource version is spliced in when reading");
     match &resource.stored_form {
@@ -35,7 +36,7 @@ pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Result<Bytes, 
     }
 }
 
-/// The object of an entry, with its defaults, without resource version.
+/// Returns the object of an entry, with its defaults, without a resource version.
 pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiError> {
     let converted;
     let bytes = match &resource.stored_form {
@@ -54,27 +55,27 @@ fn unreadable(entry: &Entry, error: &dyn Error) -> ApiError {
     ApiError::Internal { message: format!("{} at revision {} cannot be read: {error}", entry.key, entry.mod_revision) }
 }
 
-/// The object's JSON as a tree, with its resource version: what patches apply to.
+/// Returns the object as a JSON tree with its resource version, which patches apply to.
 pub(crate) fn document(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
     let entry = shown(resource, Arc::clone(entry))?;
     from_json(&crate::splice::encode_entry(&entry))
         .map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
 }
 
-/// Type, metadata and status of the object's JSON as a tree, with its resource version.
+/// Returns type, metadata and status of the object as a JSON tree, with its resource version.
 pub(crate) fn status_document(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
     let entry = shown(resource, Arc::clone(entry))?;
     let mut part: StatusPart =
         from_json(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })?;
     part.metadata["resourceVersion"] = entry.mod_revision.to_string().into();
-    // A status says nothing about owners, and theirs is the largest part of many objects' metadata.
+    // A status patch does not concern owners, which are the largest part of many objects' metadata.
     part.metadata.as_object_mut().map(|metadata| metadata.remove("managedFields"));
     let mut document = json!({"apiVersion": part.api_version, "kind": part.kind});
     (document["metadata"], document["status"]) = (part.metadata, part.status);
     Ok(document)
 }
 
-/// The status in the object's JSON, as a tree.
+/// Returns the status of the object as a JSON tree.
 pub(crate) fn status(resource: &Resource, entry: &Arc<Entry>) -> Result<Value, ApiError> {
     let entry = shown(resource, Arc::clone(entry))?;
     let part: OnlyStatus =
@@ -98,30 +99,31 @@ struct StatusPart {
     status: Value,
 }
 
-/// The entry as `resource` shows it.
+/// Returns the entry in the version of `resource`.
 ///
 /// # Errors
-/// The conversion's from the version in which the object is stored.
+/// The conversion from the storage version fails.
 pub(crate) fn shown(resource: &Resource, entry: Arc<Entry>) -> Result<Arc<Entry>, ApiError> {
     let Some(form) = &resource.stored_form else { return Ok(entry) };
     let value = form.show(&entry.value).map_err(|error| unreadable(&entry, &error))?;
     Ok(value.map_or_else(|| Arc::clone(&entry), |value| with_value(resource, &entry, value, None)))
 }
 
-/// As [`shown`], of an entry that was just written as `object`. The write is done, so a failed conversion back is no error: the object is shown.
+/// Does the same as [`shown`] for an entry that was just written as `object`. The write has succeeded, so a failed
+/// conversion is no error, and `object` is returned.
 pub(crate) fn shown_after_write(resource: &Resource, entry: Arc<Entry>, object: &dyn Object) -> Arc<Entry> {
     let shown = shown(resource, Arc::clone(&entry));
     shown.unwrap_or_else(|_| with_value(resource, &entry, object.encode().into(), None))
 }
 
-/// The entry with another value, whose header is read if it is not known.
+/// Returns the entry with another value, whose header is decoded if it is unknown.
 fn with_value(resource: &Resource, entry: &Entry, value: Bytes, header: Option<Header>) -> Arc<Entry> {
     let header = header.unwrap_or_else(|| header::read(&resource.selectable_fields, &value));
     let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
     Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })
 }
 
-/// The entry with another object, which is not stored.
+/// Returns the entry with another object, which is not stored.
 ///
 /// # Errors
 /// As [`encode`].
@@ -131,15 +133,15 @@ pub(crate) fn with_object(resource: &Resource, entry: &Entry, object: &dyn Objec
     Ok(with_value(resource, entry, value, header))
 }
 
-/// The header of the value that an object is stored as. `None`: it has to be read.
+/// Returns the header of an object's stored form, or `None` if it must be decoded.
 pub(crate) fn header_of(resource: &Resource, object: &dyn Object, value: &[u8]) -> Option<Header> {
     if resource.is_built_in() { header::of(resource, object, value) } else { None }
 }
 
-/// As [`shown`], of a change.
+/// Does the same as [`shown`] for a change.
 ///
 /// # Errors
-/// As [`shown`], of the object before or after the change.
+/// As [`shown`], for the object before or after the change.
 pub(crate) fn shown_event(resource: &Resource, event: Arc<Event>) -> Result<Arc<Event>, ApiError> {
     if resource.stored_form.is_none() {
         return Ok(event);

@@ -1,4 +1,4 @@
-//! Watches: the changes of a collection behind a revision, through selectors, with bookmarks.
+//! Watches: the changes of a collection after a revision, filtered by selectors, with bookmarks.
 
 use crate::{
     Actor, ApiError, Collection, List, Registry, Resource, WatchEvent, WatchOptions, checks, filter::Filter, get::wanted_revision, key,
@@ -17,26 +17,28 @@ use std::{
     time::Duration,
 };
 
-/// How often a quiet watch says up to where it is complete.
+/// The interval of bookmarks on a quiet watch.
 const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How many changes that a watch does not show are looked at before others have their turn: about a millisecond's work.
+/// The number of filtered changes that are checked before other tasks run: about a millisecond of work.
 const PIECE_CHANGES: usize = 1024;
 
-/// Where a watch begins.
+/// The start of a watch.
 enum Start {
-    /// With all objects as they are, not older than the revision.
+    /// With all objects at or after the revision.
     State(Option<Revision>),
-    /// Behind a revision, without objects.
+    /// After a revision, without objects.
     Behind(Revision),
 }
 
 impl Registry {
-    /// The changes of a collection: all objects first for resource version unset or `0` and for a streaming list, else what came behind
-    /// the version given. Never ends by itself, except behind [`WatchEvent::Error`], and when the kind is served no more.
+    /// Watches a collection. If the resource version is unset or `0`, and for a streaming list, all objects come first.
+    /// Otherwise the changes after the version come. The watch ends only after [`WatchEvent::Error`], and when the kind
+    /// is no longer served.
     ///
     /// # Errors
-    /// Bad options or selectors; a version that is gone (410), or for a streaming list one that is not there within 3 s.
+    /// Invalid options or selectors, a compacted version (410), or for a streaming list one that does not exist within
+    /// 3 s.
     pub async fn watch(&self, actor: &Actor, at: &Collection, options: &WatchOptions) -> Result<BoxStream<'static, WatchEvent>, ApiError> {
         checks::watch_options(options)?;
         let filter = Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
@@ -48,7 +50,7 @@ impl Registry {
             Start::State(not_before) => self.state(actor, at, &filter, &prefix, options, not_before).await?,
             Start::Behind(revision) => (Vec::new(), revision),
         };
-        // What is shown in another form has other fields there than in the store.
+        // In another version, the fields of the stored form may differ.
         let changes = match filter.mark().filter(|_| at.resource.stored_form.is_none()) {
             Some(mark) => self.storage.store.watch_filtered(&prefix, after, mark),
             None => self.storage.store.watch(&prefix, after),
@@ -81,7 +83,7 @@ impl Registry {
         })
     }
 
-    /// The objects as they are, as events, and the revision at which they are so.
+    /// Returns the current objects as events, and their revision.
     async fn state(
         &self,
         actor: &Actor,
@@ -113,7 +115,7 @@ fn too_old(error: ReadError) -> ApiError {
     }
 }
 
-/// When the next bookmark is due.
+/// The timer of bookmarks.
 struct Bookmarks {
     clock: Arc<dyn Clock>,
     due: BoxFuture<'static, ()>,
@@ -133,7 +135,7 @@ impl Bookmarks {
         let due = self.due.as_mut().poll(context);
         if due.is_ready() {
             self.due = Self::next(&*self.clock);
-            // The new timer must be polled once to wake the task; the caller comes back after the bookmark.
+            // The new timer must be polled once to register the waker. The caller polls again after the bookmark.
             context.waker().wake_by_ref();
         }
         due
@@ -146,17 +148,17 @@ struct Live {
     filter: Filter,
     /// `None` once the watch has ended.
     changes: Option<Watch>,
-    /// What is left of the revision that came last. No bookmark goes out before it is empty: a reader goes on behind a revision.
+    /// The remaining events of the last revision. No bookmark precedes them, because a client resumes after a revision.
     rest: <Events as IntoIterator>::IntoIter,
     bookmarks: Option<Bookmarks>,
-    /// Whether to give a bookmark each time it has caught up.
+    /// Whether to send a bookmark each time the watch has caught up.
     progress: bool,
-    /// Everything up to here has been looked at.
+    /// The revision up to which all changes were checked.
     seen: Revision,
 }
 
 impl Live {
-    /// The event that a change is to this watch, if any. A change that cannot be shown ends the watch.
+    /// Converts a change to an event of this watch, if any. A failed conversion ends the watch.
     fn event(&mut self, change: Arc<Event>) -> Option<WatchEvent> {
         let change = match stored::shown_event(&self.resource, change) {
             Ok(change) => change,
@@ -165,7 +167,7 @@ impl Live {
         let was = change.previous.as_ref().filter(|previous| self.filter.matches(previous));
         let revision = change.entry.mod_revision;
         if change.kind == EventKind::Deleted {
-            // The last value may already lack the label that was selected by; readers still must learn that the object went.
+            // The last value may no longer have the selected label. Clients must still get the deletion.
             return was.map(|_| WatchEvent::Deleted { last: Arc::clone(&change.entry), revision });
         }
         match (was, self.filter.matches(&change.entry)) {

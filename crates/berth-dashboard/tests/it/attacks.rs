@@ -328,7 +328,7 @@ async fn an_end_takes_the_streams_with_it() {
     timeout(common::PATIENCE, serving).await.unwrap().unwrap();
     let mut rest = Vec::new();
     timeout(common::PATIENCE, stream.read_to_end(&mut rest)).await.unwrap().unwrap();
-    // The end of a complete chunked response.
+    // A complete chunked response ends with these bytes.
     let text = String::from_utf8_lossy(&rest);
     assert!(text.ends_with("0\r\n\r\n"), "it was cut off: {text}");
 }

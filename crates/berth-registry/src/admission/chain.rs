@@ -4,23 +4,23 @@
 //! |---|---|---|
 //! | default | what the client may leave out is filled in | the kind |
 //! | own | who owns which field of what the client sent | `ownership` |
-//! | mutate | the server adds what it knows, or refuses; then whoever is asked outside | [`PlugIn::mutate`] |
-//! | default what was added | where somebody outside has changed the object: defaults, and the server's own mutators, once more | |
-//! | authorize | nobody grants what they do not have | [`PlugIn::authorize`] |
+//! | mutate | the server adds what it knows, or rejects; then webhooks and other reviewers | [`PlugIn::mutate`] |
+//! | default what was added | if a reviewer changed the object: defaults, and the server's mutators, again | |
+//! | authorize | a user cannot grant rights that they do not have | [`PlugIn::authorize`] |
 //! | prepare | the status is taken over or cleared, fields whose gate is off go, the generation rises | the kind |
 //! | validate | the object is complete now: its faults and warnings | the kind |
-//! | validating admission | the server says no, or remarks; then whoever is asked outside | [`PlugIn::validate`] |
+//! | validating admission | the server rejects or warns; then webhooks and other reviewers | [`PlugIn::validate`] |
 //! | own what was applied | who owns which field after an apply | `ownership` |
-//! | record | the server notes on the object what it knows of the write; nobody owns that | [`PlugIn::record`] |
+//! | record | the server records facts about the write, without an owner | [`PlugIn::record`] |
 //! | charge | what is bounded is taken: quotas, addresses, ports | [`PlugIn::charge`] |
 //! | store | compare-and-set | `storing` |
 //! | settle, or give back | what was taken is still there, or goes back | [`PlugIn::settle`], [`PlugIn::give_back`] |
 //! | follow up | the registry writes what the write entails, before it is answered | [`PlugIn::entails`], `crate::entailed` |
 //!
-//! Each stage runs the plug-ins of [`ORDER`] that take part in it, in that order. Nothing is held while somebody outside is asked: charges
-//! come after that, and go back when the write fails. A write that is tried again because another writer was first goes through all of it
-//! again; a create whose generated name was taken, from `prepare` on, as upstream. Between two stages that take long others have their turn.
-//!
+//! Each stage runs the plug-ins of [`ORDER`] that take part in it, in that order. No charge is held during a call to a
+//! reviewer. Charges come later and are given back if the write fails. After a conflict, a write goes through the whole
+//! chain again. A create whose generated name exists repeats from `prepare` on, as upstream. Between two long stages,
+//! other tasks run.
 //! Source: upstream `kubeapiserver/options/plugins.go` (the order of plug-ins), `apiserver/pkg/registry/generic/registry/store.go`.
 
 use super::{
@@ -50,10 +50,10 @@ macro_rules! chain {
                 Ok(())
             }
 
-            /// Validating admission.
+            /// Runs validating admission.
             ///
             /// # Errors
-            /// The first refusal.
+            /// The first rejection.
             pub(crate) async fn validate(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
                 $(super::$file::$plug_in::validate(self, admission).await.map_err(refused_by::<super::$file::$plug_in>)?;)*
                 Ok(())
@@ -78,7 +78,7 @@ macro_rules! chain {
             }
         }
 
-        /// All that a write that is stored entails. Most entail nothing, and then it costs nothing.
+        /// Returns the follow-up writes of a stored write. Most writes have none, at no cost.
         pub(crate) fn entailed_by(happened: &Happened<'_>) -> Vec<Entailed> {
             let mut entailed = Vec::new();
             $(entailed.extend(super::$file::$plug_in::entails(happened));)*
@@ -87,7 +87,7 @@ macro_rules! chain {
     };
 }
 
-// Upstream's order. Who is asked outside comes last but the charges.
+// Upstream's order. Reviewers come last, before the charges.
 chain![
     namespace_lifecycle::NamespaceLifecycle,
     limit_ranger::LimitRanger,
@@ -109,10 +109,10 @@ chain![
 ];
 
 impl Chain {
-    /// The chain up to `authorize`: the object is then what it shall be, and not yet validated.
+    /// Runs the chain up to `authorize`. The object then has its final content but is not validated.
     ///
     /// # Errors
-    /// The first refusal.
+    /// The first rejection.
     pub(crate) async fn admit(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         admission.since.pause(&*self.clock).await;
         admission.set_defaults();
@@ -127,10 +127,10 @@ impl Chain {
         self.authorize_write(admission).await
     }
 
-    /// The chain from `prepare` to the store.
+    /// Runs the chain from `prepare` to the store.
     ///
     /// # Errors
-    /// Faults, the first refusal, another writer who was first; then nothing is charged.
+    /// Field errors, the first rejection, or a conflict. Nothing stays charged.
     pub(crate) async fn complete(&self, storage: &Storage, admission: &mut Admission<'_>) -> Result<Current, Failure> {
         admission.since.pause(&*self.clock).await;
         admission.prepare(&self.gates);
@@ -144,11 +144,11 @@ impl Chain {
         self.carry_out(storage, admission).await
     }
 
-    /// The end of the chain: charge, store, settle or give back.
+    /// Runs the end of the chain: charge, store, settle or give back.
     ///
     /// # Errors
-    /// A charge that there is no room for, another writer who was first, the store's; then nothing is charged, unless the write may have
-    /// happened.
+    /// A charge without room, a conflict, or an error of the store. Nothing stays charged, unless the outcome of the
+    /// write is unknown.
     pub(crate) async fn carry_out(&self, storage: &Storage, admission: &mut Admission<'_>) -> Result<Current, Failure> {
         let mut charges = Charges::default();
         if let Err(refused) = self.charge(admission, &mut charges).await {

@@ -1,4 +1,4 @@
-//! Nobody grants what they do not have.
+//! Prevents privilege escalation: a user cannot grant rights that they do not have.
 //!
 //! Source: kubernetes `registry/rbac/*/policybased/storage.go`, `registry/rbac/validation/rule.go`.
 
@@ -13,11 +13,11 @@ use berth_api::{
 };
 use berth_rbac::{Policy, ResourceAttributes, Scope, User, combinations, describe, everything, uncovered};
 
-/// What names more combinations of verb, group, resource and name is not compared with what the caller holds. The largest roles that are there from
-/// the start name some hundreds; a body of 100 KB can name more than there is time for.
+/// The maximum number of combinations of verb, group, resource and name that are compared with the caller's rights. The
+/// largest default roles have some hundreds. A body of 100 KB can have more than there is time for.
 const COMBINATIONS_MAX: usize = 10_000;
 
-/// Where the caller writes a role or a binding: they must hold all that it grants, or be allowed to `escalate` or `bind`.
+/// Checks writes of roles and bindings. The caller must have every granted right, or the right to `escalate` or `bind`.
 pub(super) struct Escalation;
 
 impl PlugIn for Escalation {
@@ -33,12 +33,12 @@ impl PlugIn for Escalation {
     }
 }
 
-/// A write of a role or a binding by somebody who may not do everything.
+/// A write of a role or a binding by a user with limited rights.
 struct Attempt<'a> {
     policy: &'a Policy,
     user: &'a User,
     resource: &'a Resource,
-    /// Empty for the cluster's.
+    /// Empty for cluster-scoped objects.
     namespace: &'a str,
     name: &'a str,
 }

@@ -1,6 +1,7 @@
-//! What the server says about a write, beyond the rules of the object's kind.
+//! The rules of the server for writes, beyond the rules of the object's kind.
 //!
-//! Start with [`chain`]: the stages, and the plug-ins in their order. Each plug-in is a file here. What passes through is an [`Admission`].
+//! Start with [`chain`]: the stages, and the plug-ins in their order. Each plug-in is a file here. An [`Admission`] is
+//! one write on its way through the chain.
 
 mod aggregated_roles;
 pub(crate) mod chain;
@@ -54,18 +55,18 @@ use berth_store::{Entry, Key, MinRevision};
 use serde_json::Value;
 use std::{fmt::Display, mem, sync::Arc};
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
-    /// Of an object, or of what a subresource takes (`Binding`, `Eviction`).
+    /// Creates an object, or the object of a subresource (`Binding`, `Eviction`).
     Create,
-    /// By PUT, PATCH or apply, also of a subresource.
+    /// Changes an object by PUT, PATCH or apply, also through a subresource.
     Update,
-    /// Of one object; a collection is deleted one by one.
+    /// Deletes one object. A collection is deleted object by object.
     Delete,
 }
 
-/// What the server has to say about a write that it lets pass.
+/// Warnings and audit annotations for a write that the server accepts.
 #[derive(Clone, Debug, Default)]
 pub struct Remarks {
     /// Texts for `Warning` headers.
@@ -81,14 +82,14 @@ impl Remarks {
     }
 }
 
-/// What a write has taken of what is bounded.
+/// The charges of a write against limits.
 #[derive(Debug, Default)]
 pub(crate) struct Charges {
     quota: resource_quota::Charge,
     allocation: Allocation,
 }
 
-/// Where a write goes, and whether it is only tried.
+/// The collection of a write, and whether it is a dry run.
 #[derive(Clone, Copy)]
 pub(crate) struct At<'a> {
     pub(crate) resource: &'a Arc<Resource>,
@@ -97,13 +98,13 @@ pub(crate) struct At<'a> {
 }
 
 impl<'a> At<'a> {
-    /// In the target's collection.
+    /// Returns the target's collection.
     pub(crate) fn of(target: &'a Target, mode: Mode) -> Self {
         Self { resource: &target.resource, namespace: target.namespace.as_deref(), mode }
     }
 }
 
-/// A write that stands, for what it entails.
+/// A stored write, for its follow-up writes.
 pub(crate) struct Happened<'a> {
     pub(crate) operation: Operation,
     pub(crate) resource: &'a Resource,
@@ -112,7 +113,7 @@ pub(crate) struct Happened<'a> {
 }
 
 impl<'a> Happened<'a> {
-    /// What `operation` did to the target's object.
+    /// Returns the write of the target's object.
     pub(crate) fn of(operation: Operation, target: &'a Target) -> Self {
         Self { operation, resource: &target.resource, namespace: target.namespace.as_deref(), name: &target.name }
     }
@@ -122,14 +123,14 @@ impl<'a> Happened<'a> {
     }
 }
 
-/// What a write entails: objects that the registry writes as the system.
+/// A follow-up write: objects that the registry writes as the system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Entailed {
-    /// The default service account of this namespace is there.
+    /// Creates the default service account of this namespace.
     DefaultAccount(String),
-    /// The config map of this namespace has the server's authority.
+    /// Creates the config map with the server's CA in this namespace.
     RootCa(String),
-    /// Aggregated roles have the rules of the roles that they select.
+    /// Copies the rules of the selected roles into aggregated roles.
     AggregatedRules,
 }
 
@@ -152,53 +153,53 @@ pub(crate) struct Admission<'a> {
     pub(crate) operation: Operation,
     pub(crate) at: At<'a>,
     pub(crate) author: Author<'a>,
-    /// As it stands; absent of a create.
+    /// The stored object, absent for a create.
     pub(crate) old: Option<Stored>,
-    /// As it shall be; of a deletion, the last that is seen of it or the state in which it lingers.
+    /// The new object. For a deletion, it is the last state, or the state with the deletion timestamp.
     pub(crate) object: SharedObject,
-    /// Whether the object goes with this write.
+    /// Whether this write removes the object from the store.
     pub(crate) removes: bool,
-    /// Whether nobody looks at the object that is removed.
+    /// Whether no caller reads the last state of the removed object.
     pub(crate) is_last_unseen: bool,
     pub(crate) remarks: Remarks,
     owners: Owners,
     since: Since,
-    /// How new what the stages read must be.
+    /// The minimum revision for reads of the stages.
     as_of: MinRevision,
-    /// What the request says about owners.
+    /// The managed fields of the request.
     given: Option<Vec<ManagedFieldsEntry>>,
-    /// The owners of what was sent, kept apart from plug-ins and reviewers.
+    /// The owners of the sent fields, out of reach of plug-ins and reviewers.
     recorded: Option<Vec<ManagedFieldsEntry>>,
-    /// The fields of a change as they were sent, with their defaults, where they have owners.
+    /// The sent fields of a change, with their defaults, if their owners are recorded.
     sent: Option<Value>,
-    /// What an apply made of the object, before the rules of an update.
+    /// The result of an apply, before the rules of an update.
     applied: Option<BoxObject>,
     /// The namespace of a new object.
     namespace_entry: Option<Arc<Entry>>,
-    /// Whether the default service account of the namespace is missing, and is to be made before the object is stored.
+    /// Whether the namespace's default service account is missing and must be created before the object is stored.
     pub(crate) needs_account: bool,
-    /// Those that a new object has to keep to.
+    /// The limit ranges for a new object.
     limit_ranges: Vec<LimitRange>,
-    /// Whether somebody outside was asked to change the object.
+    /// Whether a reviewer was called to mutate the object.
     is_asked: bool,
     is_changed_outside: bool,
 }
 
 impl<'a> Admission<'a> {
-    /// Of a new object, or of what is posted to a subresource (`author` says which).
+    /// Returns the admission of a new object, or of a POST to a subresource (`author` contains it).
     pub(crate) fn create(at: At<'a>, author: Author<'a>, mut object: BoxObject, owners: Owners) -> Self {
         let given = ownership::take_given(&mut *object);
         Self { given, owners, ..Self::of(Operation::Create, at, author, object) }
     }
 
-    /// Of a change, to what is proposed for the object.
+    /// Returns the admission of a change to `object`.
     pub(crate) fn update(at: At<'a>, author: Author<'a>, old: Stored, mut object: BoxObject, owners: Owners) -> Self {
         let given = ownership::take_given(&mut *object);
         let applied = matches!(owners, Owners::Decided(_)).then(|| normalized(&*object));
         Self { old: Some(old), given, applied, owners, ..Self::of(Operation::Update, at, author, object) }
     }
 
-    /// Of a deletion, which `removes` the object or lets it linger as `object`.
+    /// Returns the admission of a deletion, which `removes` the object or stores it as `object`.
     pub(crate) fn delete(at: At<'a>, author: Author<'a>, old: Stored, object: BoxObject, removes: bool) -> Self {
         Self { old: Some(old), removes, ..Self::of(Operation::Delete, at, author, object) }
     }
@@ -228,12 +229,12 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// By which door it came; `None`: the object's own.
+    /// Returns the subresource of the request. `None`: the object itself.
     pub(crate) fn subresource(&self) -> Option<Subresource> {
         self.author.subresource
     }
 
-    /// The object's name.
+    /// Returns the object's name.
     pub(crate) fn name(&self) -> &str {
         self.object.meta().name.as_deref().unwrap_or_default()
     }
@@ -247,34 +248,34 @@ impl<'a> Admission<'a> {
         Target { resource: Arc::clone(self.at.resource), namespace, name: self.name().to_owned(), subresource: None }
     }
 
-    /// Whether it makes a new object: not what is only posted to a subresource.
+    /// Whether the write creates a stored object, unlike a POST to a subresource.
     fn is_new(&self) -> bool {
         self.operation == Operation::Create && self.subresource().is_none()
     }
 
-    /// The new object, if it is a `K`.
+    /// Returns the new object if it is a `K`.
     fn created<K: Kind>(&self) -> Option<&K> {
         if self.is_new() { self.object.downcast_ref() } else { None }
     }
 
-    /// As [`Admission::created`], to change.
+    /// Returns the same as [`Admission::created`], mutable.
     fn created_mut<K: Kind>(&mut self) -> Option<&mut K> {
         if self.is_new() { self.object.downcast_mut() } else { None }
     }
 
-    /// As it stands and as it shall be, where an object is changed by its own door.
+    /// Returns the stored and the new object of an update that is not through a subresource.
     fn changed(&self) -> Option<(&dyn Object, &dyn Object)> {
         let old = self.old.as_ref().filter(|_| self.operation == Operation::Update && self.subresource().is_none())?;
         Some((&*old.object, &*self.object))
     }
 
-    /// As [`Admission::changed`], if it is a `K`.
+    /// Returns the same as [`Admission::changed`] if both are a `K`.
     fn changed_kind<K: Kind>(&self) -> Option<(&K, &K)> {
         let (old, new) = self.changed()?;
         Some((old.downcast_ref()?, new.downcast_ref()?))
     }
 
-    /// As [`Admission::changed_kind`], with the new one to change.
+    /// Returns the same as [`Admission::changed_kind`], with the new object mutable.
     fn changed_mut<K: Kind>(&mut self) -> Option<(&K, &mut K)> {
         let is_own_door = self.operation == Operation::Update && self.subresource().is_none();
         let old = self.old.as_ref().filter(|_| is_own_door)?;
@@ -293,18 +294,18 @@ impl<'a> Admission<'a> {
     }
 
     fn set_defaults(&mut self) {
-        // What is deleted came from the store, with defaults.
+        // A deleted object has its defaults from the store.
         if self.operation != Operation::Delete {
             self.object.set_defaults();
         }
     }
 
-    /// Whether somebody outside has changed the object since this was asked last.
+    /// Whether a reviewer has changed the object since the last call.
     fn take_changed_outside(&mut self) -> bool {
         mem::take(&mut self.is_changed_outside)
     }
 
-    /// Applies the kind's rules about what a client may write.
+    /// Applies the kind's rules for fields that clients cannot write.
     fn prepare(&mut self, gates: &FeatureGates) {
         let now = Time(whole_seconds(self.author.now));
         let (door, new) = (self.subresource(), &mut *self.object);
@@ -321,17 +322,17 @@ impl<'a> Admission<'a> {
             new.stamp(Some(old), &now);
         }
         metadata::restore_immutable(new.meta_mut(), old.meta());
-        // What a controller writes through `/status`, annotations included, asks for nothing new.
+        // A controller's write through `/status`, annotations included, is no new request to the controllers.
         if door != Some(Subresource::Status) {
             raise_generation(old, new);
         }
         self.removes = is_finished(new);
     }
 
-    /// Looks for faults of the object, and for what its author should be told.
+    /// Validates the object and collects warnings for its author.
     ///
     /// # Errors
-    /// [`ApiError::Invalid`] with all of them.
+    /// [`ApiError::Invalid`] with all field errors.
     fn check(&mut self, gates: &FeatureGates) -> Result<(), ApiError> {
         let errors = self.faults(gates);
         if !errors.is_empty() {
@@ -358,7 +359,7 @@ impl<'a> Admission<'a> {
         errors
     }
 
-    /// Takes owners that stand there twice out, and says so.
+    /// Removes duplicate owner references and adds a warning.
     fn dedup_owners(&mut self) {
         if self.object.meta().owner_references.as_ref().is_none_or(|owners| owners.len() < 2) {
             return;
@@ -373,7 +374,7 @@ impl<'a> Admission<'a> {
         }
     }
 
-    /// Writes into the object who owns which of its fields: what the client sent, with its defaults. No field manager owns what the server adds later.
+    /// Records the owners of the sent fields, with their defaults. Fields that the server adds later have no owner.
     fn record_owners_of_sent(&mut self) {
         let (resource, author) = (self.at.resource, &self.author);
         match (&self.owners, &mut self.old) {
@@ -386,12 +387,12 @@ impl<'a> Admission<'a> {
         self.recorded = self.object.meta_mut().managed_fields.take();
     }
 
-    /// Writes into the object who owns which of its fields: as was recorded of what was sent, or decided by an apply, or as before.
+    /// Records the owners of fields: of the sent fields, of an apply, or the previous ones.
     fn record_decided_owners(&mut self) {
         let resource = self.at.resource;
         match (&mut self.owners, &mut self.old) {
             (Owners::Follow, _) => {
-                // Once: a create goes through here again under another generated name.
+                // Only once: a create repeats this stage under another generated name.
                 if let Some(mut entries) = self.recorded.take() {
                     if let Some(sent) = self.sent.take() {
                         ownership::forget_lost(resource, &mut entries, &sent, &*self.object);
@@ -413,8 +414,8 @@ impl<'a> Admission<'a> {
     }
 }
 
-/// What an apply made, in the form that is stored: an empty value that is left out of it stays its applier's, and so does what is only written
-/// (`stringData` of a Secret).
+/// Returns the result of an apply in its stored form. An empty value that this form omits stays the applier's, and so
+/// does a write-only field (`stringData` of a Secret).
 fn normalized(object: &dyn Object) -> BoxObject {
     let mut object = object.clone_object();
     object.normalize();
@@ -433,7 +434,7 @@ fn raise_generation(old: &dyn Object, new: &mut dyn Object) {
     }
 }
 
-/// Whether an object is marked for deletion and nothing keeps it any more.
+/// Whether an object has a deletion timestamp and nothing delays its removal any more.
 fn is_finished(object: &dyn Object) -> bool {
     let meta = object.meta();
     meta.deletion_timestamp.is_some()

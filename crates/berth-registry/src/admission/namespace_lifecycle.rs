@@ -1,4 +1,4 @@
-//! Nothing new in a namespace that is not there or is going; some namespaces never go.
+//! Rejects new objects in a missing or terminating namespace. Some namespaces cannot be deleted.
 
 use super::{
     Admission, Charges, Operation,
@@ -33,7 +33,7 @@ impl PlugIn for NamespaceLifecycle {
         Ok(())
     }
 
-    /// Whoever was asked outside may have taken long.
+    /// A reviewer may have taken long, so the namespace is checked again.
     async fn charge(chain: &Chain, admission: &mut Admission<'_>, _charges: &mut Charges) -> Result<(), ApiError> {
         match filled(admission).filter(|_| admission.is_asked) {
             Some(namespace) => open_namespace(&chain.reader, admission, namespace).await.map(drop),
@@ -42,7 +42,7 @@ impl PlugIn for NamespaceLifecycle {
     }
 }
 
-/// The namespace that gets a new object.
+/// Returns the namespace of a new object.
 fn filled<'a>(admission: &Admission<'a>) -> Option<&'a str> {
     admission.at.namespace.filter(|_| admission.is_new() && admission.at.resource.scope == Scope::Namespaced)
 }

@@ -1,4 +1,4 @@
-//! A step of the chain, and what steps work with.
+//! A plug-in of the chain, and the context of plug-ins.
 
 use super::{Admission, Charges, Entailed, Happened, quotas::Quotas, reader::Reader, reviewer::Reviewer};
 use crate::{ApiError, allocation::Allocator, authorization::Authorizer, pressure::Pressure, shares::Shares};
@@ -9,8 +9,8 @@ use berth_store::{
 };
 use std::{future::ready, sync::Arc};
 
-/// What the chain works with: it reads objects as the system, and writes none but what charges are kept in. Its stages are in [`super::chain`]. Cheap to
-/// clone.
+/// The context of the chain. It reads objects as the system and writes only the objects of charges. Its stages are in
+/// [`super::chain`]. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Chain {
     pub(super) reader: Reader,
@@ -18,17 +18,17 @@ pub(crate) struct Chain {
     pub(crate) rng: Arc<dyn Rng>,
     pub(crate) gates: Arc<FeatureGates>,
     pub(crate) authorizer: Arc<Authorizer>,
-    /// Who is asked about writes, in this order.
+    /// The reviewers of writes, in this order.
     pub(crate) reviewers: Arc<[Arc<dyn Reviewer>]>,
     pub(crate) pressure: Pressure,
     pub(crate) shares: Arc<Shares>,
     pub(super) quotas: Quotas,
-    /// What Services are given.
+    /// Allocates addresses and node ports for Services.
     pub(crate) allocator: Allocator,
 }
 
 impl Chain {
-    /// A chain over what is in `store`, without reviewers and without bounds of memory and history.
+    /// Returns a chain over the objects in `store`, without reviewers and without limits of memory and history.
     pub(crate) fn new(
         store: Arc<dyn Store>,
         clock: Arc<dyn Clock>,
@@ -51,47 +51,50 @@ impl Chain {
     }
 }
 
-/// A step of the chain. It takes part in the stages whose methods it has; each is told everything and picks what concerns it.
+/// A plug-in of the chain. It takes part in the stages whose methods it implements. Each method is called for every
+/// write and ignores irrelevant ones.
 ///
-/// Steps are called one after the other, by their types: what has nothing to do costs nothing.
+/// The chain calls plug-ins one after the other with static dispatch, so that an irrelevant write costs nothing.
 pub(crate) trait PlugIn {
-    /// As upstream calls it, where it has it.
+    /// The name, as upstream if upstream has this plug-in.
     const NAME: &'static str;
 
-    /// Changes an object that is created or changed, or refuses it. It has its defaults and was not validated. May run twice on one object.
+    /// Changes or rejects an object that is created or changed. The object has its defaults and is not validated. May
+    /// run twice for one object.
     fn mutate(_chain: &Chain, _admission: &mut Admission<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
         ready(Ok(()))
     }
 
-    /// Refuses a caller who may not write just this.
+    /// Rejects a caller without the right to write these fields.
     fn authorize(_chain: &Chain, _admission: &Admission<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
         ready(Ok(()))
     }
 
-    /// Refuses a write whose object is complete and valid, or remarks on it.
+    /// Rejects a write whose object is complete and valid, or adds warnings.
     fn validate(_chain: &Chain, _admission: &mut Admission<'_>) -> impl Future<Output = Result<(), ApiError>> + Send {
         ready(Ok(()))
     }
 
-    /// Notes on an object that nobody has refused what the server alone knows of the write. Nothing validates it any more. May run twice on one object.
+    /// Records facts about the write that only the server knows, on an accepted object. No validation follows. May run
+    /// twice for one object.
     fn record(_chain: &Chain, _admission: &mut Admission<'_>) {}
 
-    /// Takes what the write needs of what is bounded; a dry run only looks whether it is there. Nothing is taken where it fails.
+    /// Charges the write against limits. A dry run only checks the limits. A failed charge changes nothing.
     fn charge(_chain: &Chain, _admission: &mut Admission<'_>, _charges: &mut Charges) -> impl Future<Output = Result<(), ApiError>> + Send {
         ready(Ok(()))
     }
 
-    /// The object is stored. Where this fails, that is undone.
+    /// Confirms charges after the object is stored. If it fails, the write is undone.
     fn settle(_chain: &Chain, _admission: &Admission<'_>, _charges: &Charges) -> impl Future<Output = Result<(), ApiError>> + Send {
         ready(Ok(()))
     }
 
-    /// The object is not stored.
+    /// Gives charges back if the object is not stored.
     fn give_back(_chain: &Chain, _charges: &mut Charges) -> impl Future<Output = ()> + Send {
         ready(())
     }
 
-    /// What a write that is stored entails. The registry writes it, as the system.
+    /// Returns the follow-up write of a stored write. The registry writes it as the system.
     fn entails(_happened: &Happened<'_>) -> Option<Entailed> {
         None
     }

@@ -1,4 +1,5 @@
-//! Pod security levels: what the labels of a namespace say about pods, and about what makes pods.
+//! Pod security admission: enforces the levels in the labels of a namespace, for pods and for workloads that create
+//! pods.
 
 use super::{
     Admission, Remarks,
@@ -20,7 +21,7 @@ use berth_kinds::Document;
 use berth_store::{Entry, MinRevision};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-/// At most so many pods are looked at when a namespace gets another level.
+/// The maximum number of pods that are checked when a namespace gets another level.
 const PODS_MAX: usize = 3000;
 /// Annotations of the audit log.
 const ENFORCED: &str = "pod-security.kubernetes.io/enforce-policy";
@@ -48,7 +49,7 @@ impl PlugIn for PodSecurity {
     }
 }
 
-/// Whether a change may make of an object what it must not be: pods hardly change once they are there.
+/// Whether a change can violate a level. Most fields of a pod are immutable.
 fn is_judged_again(admission: &Admission<'_>) -> bool {
     let Some((_, new)) = admission.changed() else { return false };
     match admission.changed_kind::<Pod>() {
@@ -57,10 +58,10 @@ fn is_judged_again(admission: &Admission<'_>) -> bool {
     }
 }
 
-/// Holds a pod, or the template of a workload, against the levels of its namespace.
+/// Checks a pod, or a workload's template, against the levels of its namespace.
 ///
 /// # Errors
-/// [`ApiError::Forbidden`] for a pod that violates the level that is enforced.
+/// [`ApiError::Forbidden`] for a pod that violates the enforced level.
 fn judge(admission: &Admission<'_>, namespace: Option<&Entry>) -> Result<Remarks, ApiError> {
     let (Some(namespace), Some(subject)) = (namespace, Subject::of(&*admission.object)) else { return Ok(Remarks::default()) };
     let policy = Policy::of(|name| namespace.header.label(name));
@@ -79,7 +80,7 @@ fn judge(admission: &Admission<'_>, namespace: Option<&Entry>) -> Result<Remarks
     Ok(remarks)
 }
 
-/// The part of an object that says what its pods do.
+/// The metadata and spec of the pods that an object describes.
 struct Subject<'a> {
     meta: Cow<'a, ObjectMeta>,
     spec: Cow<'a, PodSpec>,
@@ -99,7 +100,7 @@ impl<'a> Subject<'a> {
         Some(Self { meta, spec, is_pod: false })
     }
 
-    /// `PodSecurity "restricted:latest": …`, if it does what the level does not allow.
+    /// Returns the violations, if any: `PodSecurity "restricted:latest": …`.
     fn violations(&self, allowed: LevelVersion) -> Option<String> {
         let found = violations(allowed, &self.meta, &self.spec);
         (!found.is_empty()).then(|| format!("PodSecurity \"{allowed}\": {found}"))
@@ -113,7 +114,7 @@ fn template_of(object: &dyn Object) -> Option<Cow<'_, PodTemplateSpec>> {
     typed.map(Cow::Borrowed).or_else(|| Document::of(object)?.pod_template().map(Cow::Owned))
 }
 
-/// Where a namespace becomes stricter, its pods that would no longer be let in are told of. They stay.
+/// Warns about existing pods that violate the stricter level of a namespace. The pods keep running.
 async fn warn_of_pods(reader: &Reader, old: &Namespace, new: &Namespace) -> Result<Remarks, ApiError> {
     let [before, now] = [old, new].map(|namespace| {
         let labels = namespace.metadata.labels.as_ref();
@@ -128,14 +129,15 @@ async fn warn_of_pods(reader: &Reader, old: &Namespace, new: &Namespace) -> Resu
     Ok(Remarks { warnings: told(name, now, &pods)?, audit: Vec::new() })
 }
 
-/// The warnings about pods that violate `allowed`: pods that do so in the same way share a line, which names the first.
+/// Returns the warnings about pods that violate `allowed`. Pods with the same violations share a line with the name of
+/// the first.
 fn told(namespace: &str, allowed: LevelVersion, pods: &[Arc<Entry>]) -> Result<Vec<String>, ApiError> {
     let mut alike = BTreeMap::<String, (String, usize)>::new();
     for entry in pods.iter().take(PODS_MAX) {
         let pod: Pod = decoded(entry)?;
         let found = Subject::of(&pod).map(|subject| violations(allowed, &subject.meta, &subject.spec));
         if let Some(found) = found.filter(|found| !found.is_empty()) {
-            // They come in order of names, so the first is first.
+            // The pods are sorted by name, so the first one is the first seen.
             let first = || (pod.metadata.name.clone().unwrap_or_default(), 0);
             alike.entry(found.reasons()).or_insert_with(first).1 += 1;
         }

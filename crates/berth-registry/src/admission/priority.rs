@@ -1,4 +1,4 @@
-//! A new pod's priority, from the class that it names or from the default one. A changed pod keeps what it was given.
+//! Sets a new pod's priority, from its class or from the default class. A changed pod keeps its priority.
 
 use super::{
     Admission, Refusal,
@@ -30,7 +30,7 @@ impl PlugIn for Priority {
     }
 }
 
-/// What a client leaves out of a pod stays.
+/// Keeps the stored values of fields that a client omits.
 fn keep_priority(old: Option<&PodSpec>, new: &mut PodSpec) {
     let Some(old) = old else { return };
     new.priority = new.priority.or(old.priority);
@@ -67,7 +67,7 @@ async fn priority_class(reader: &Reader, name: &str, as_of: &MinRevision) -> Res
     entry.map(|entry| decoded(&entry)).transpose()
 }
 
-/// The priority class for pods that name none. Of several the one with the lowest value, as upstream.
+/// Returns the priority class for pods without one. If there are several, the one with the lowest value, as upstream.
 async fn default_priority_class(reader: &Reader, as_of: &MinRevision) -> Result<Option<PriorityClass>, ApiError> {
     let classes: Vec<PriorityClass> = classes(reader, "\"globalDefault\":true", as_of).await?;
     Ok(classes.into_iter().filter(|class| class.global_default == Some(true)).min_by_key(|class| class.value))

@@ -1,10 +1,10 @@
-//! What the steps of the chain see of what is stored.
+//! The read access of plug-ins to the store.
 
 use crate::{ApiError, Collection, Resource, key};
 use berth_store::{Entry, MinRevision, RangeRequest, Store};
 use std::sync::Arc;
 
-/// Reads objects as the system: every object, whoever writes. It writes nothing.
+/// Reads all objects, with the rights of the system and independent of the caller. It does not write.
 #[derive(Clone)]
 pub(crate) struct Reader(Arc<dyn Store>);
 
@@ -13,10 +13,10 @@ impl Reader {
         Self(store)
     }
 
-    /// The object of this name, if there is one, as new as `as_of` says.
+    /// Returns the object of this name, if it exists, at least as new as `as_of`.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(super) async fn get(
         &self,
         resource: &Resource,
@@ -27,10 +27,10 @@ impl Reader {
         Ok(self.0.get_as_of(&key::key_of(resource, namespace, name), as_of).await?)
     }
 
-    /// The objects of a namespace, or all of a resource, in the order of their keys, as new as `as_of` says.
+    /// Returns the objects of a namespace, or all of a resource, sorted by key, at least as new as `as_of`.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(super) async fn list(
         &self,
         resource: &Arc<Resource>,

@@ -1,5 +1,5 @@
-//! A new object is charged to the quotas of its namespace before it is made, by compare-and-set, so that any number of
-//! creates at once never get more than there is. What goes away is given back by the quota controller.
+//! Charges a new object to the quotas of its namespace before it is stored. The charge is a compare-and-set, so that
+//! concurrent creates never exceed a quota. The quota controller gives back what deleted objects used.
 
 use super::{
     Admission, Charges,
@@ -17,10 +17,10 @@ use berth_api::{
 use berth_store::{Entry, Key, MinRevision, WriteError};
 use std::{mem, sync::Arc};
 
-/// How often a charge is tried again because another process charged the same quota at the same moment.
+/// The maximum number of attempts after conflicts with other processes that charge the same quota.
 const ATTEMPTS: u32 = 100;
 
-/// What a write was charged, so that it can be given back.
+/// The charge of a write, to give it back.
 #[derive(Debug, Default)]
 pub(super) struct Charge {
     /// Key and uid of each quota.
@@ -28,7 +28,7 @@ pub(super) struct Charge {
     amounts: Amounts,
 }
 
-/// Who refuses what a quota has no room for (`refused_by` of [`ApiError::Forbidden`]).
+/// The plug-in that rejects an object for which a quota has no room (`refused_by` of [`ApiError::Forbidden`]).
 pub const NAME: &str = "ResourceQuota";
 
 pub(super) struct ResourceQuota;
@@ -36,12 +36,13 @@ pub(super) struct ResourceQuota;
 impl PlugIn for ResourceQuota {
     const NAME: &'static str = NAME;
 
-    /// A new object is charged to every quota of its namespace that bounds it. A changed service or claim is charged what it takes more than it took, a
-    /// changed pod all that it takes to each quota whose scope it moves into. What an object takes less is given back by the quota controller.
+    /// Charges a new object to every quota of its namespace that limits it. A changed Service or claim is charged its
+    /// growth. A changed pod is charged in full to each quota whose scope it enters. The quota controller gives back
+    /// what an object uses less.
     async fn charge(chain: &Chain, admission: &mut Admission<'_>, charges: &mut Charges) -> Result<(), ApiError> {
         let Some(namespace) = admission.at.namespace else { return Ok(()) };
         let due = if admission.is_new() {
-            // What a pod takes is not cheap to say, and most namespaces have no quota.
+            // Computing a pod's usage is expensive, and most namespaces have no quota.
             if quotas(&chain.reader, namespace, &admission.as_of).await?.is_empty() {
                 return Ok(());
             }
@@ -65,14 +66,14 @@ fn taken_by(admission: &Admission<'_>, object: &dyn Object) -> Taken {
     quota::taken(admission.at.resource.group_resource(), object)
 }
 
-/// What a write is charged.
+/// The charge of a write.
 struct Due {
     taken: Taken,
-    /// What the object was: quotas in whose scope it was already have been paid.
+    /// The previous traits of the object. Quotas whose scope contained it are already charged.
     paid: Option<PodTraits>,
 }
 
-/// A changed pod that is not in the scope of the same quotas any more.
+/// Returns the charge of a changed pod that enters the scope of other quotas.
 fn move_of_pod(admission: &Admission<'_>) -> Option<Due> {
     let (old, new) = admission.changed_kind::<Pod>()?;
     if old.spec == new.spec {
@@ -83,7 +84,7 @@ fn move_of_pod(admission: &Admission<'_>) -> Option<Due> {
     Some(Due { taken, paid: Some(paid) })
 }
 
-/// What a changed object takes more than it took.
+/// Returns the growth of a changed object.
 fn growth(admission: &Admission<'_>) -> Option<Due> {
     let (old, new) = admission.changed()?;
     if !new.as_any().is::<Service>() && !new.as_any().is::<PersistentVolumeClaim>() {
@@ -99,11 +100,11 @@ fn growth(admission: &Admission<'_>) -> Option<Due> {
 
 impl Chain {
     /// # Errors
-    /// [`ApiError::Forbidden`] where a quota has no room or cannot tell; then nothing is charged.
+    /// [`ApiError::Forbidden`] if a quota has no room or its usage is unknown. Nothing is charged then.
     async fn charge_quotas(&self, admission: &Admission<'_>, namespace: &str, due: &Due) -> Result<Charge, ApiError> {
         let _turn = self.quotas.turn(namespace).await;
         let mut charge = Charge { quotas: Vec::new(), amounts: due.taken.amounts.clone() };
-        // Who had his turn before has changed them.
+        // Concurrent writes in this process have changed the quotas since.
         for entry in quotas(&self.reader, namespace, &MinRevision::default()).await? {
             let (key, uid) = (entry.key.clone(), entry.header.uid.clone());
             match self.charge_quota(admission, due, entry).await {
@@ -141,7 +142,7 @@ impl Chain {
         Err(ApiError::Unavailable { message: format!("{} is changed by too many writers at once", entry.key) })
     }
 
-    /// Gives a charge back. Where that fails, the quota controller will: it counts what is there.
+    /// Gives a charge back. If that fails, the quota controller corrects the usage when it counts the objects.
     async fn give_back_to_quotas(&self, charge: Charge) {
         for (key, uid) in charge.quotas {
             for _ in 0..ATTEMPTS {

@@ -1,4 +1,4 @@
-//! Who is asked outside about writes, and what about.
+//! The interface of reviewers, such as webhooks, and the request that they get.
 
 use super::{Operation, Remarks};
 use crate::{ApiError, Resource, Subresource};
@@ -6,20 +6,21 @@ use berth_api::Object;
 use berth_rbac::User;
 use futures::future::BoxFuture;
 
-/// Somebody who is asked about writes, and may take their time: nothing is held and nothing is charged meanwhile.
+/// A reviewer of writes, which may take long. No lock and no charge is held during its calls.
 ///
-/// Each is asked once about every try of a write, by each of the two methods, after what the server itself has to say: of creates, updates
-/// and deletions of objects, also by way of a subresource. It is not asked about what an eviction does to the pod and its budget.
+/// The chain calls each method once per attempt of a write, after the server's own plug-ins. Writes are creates,
+/// updates and deletions, also through a subresource. An eviction's changes of the pod and its budget are not reviewed.
 pub trait Reviewer: Send + Sync {
-    /// Changes the object, refuses the write or remarks on it. What names the object stays as it is. Absent of a deletion, which can only be
-    /// refused.
+    /// Changes the object, rejects the write or adds warnings. The object's identity cannot be changed. `object` is
+    /// absent for a deletion, which can only be rejected.
     fn mutate<'a>(
         &'a self,
         request: &'a AdmissionRequest<'_>,
         object: Option<&'a mut dyn Object>,
     ) -> BoxFuture<'a, Result<Remarks, ApiError>>;
 
-    /// Refuses the write or remarks on it. The object is as it will be stored, but for its owners and, of a Service, what is allocated.
+    /// Rejects the write or adds warnings. The object has its stored form, except for its owners and a Service's
+    /// allocations.
     fn validate<'a>(
         &'a self,
         request: &'a AdmissionRequest<'_>,
@@ -27,23 +28,24 @@ pub trait Reviewer: Send + Sync {
     ) -> BoxFuture<'a, Result<Remarks, ApiError>>;
 }
 
-/// A write that somebody is asked about.
+/// A write under review.
 #[derive(Clone, Copy, Debug)]
 pub struct AdmissionRequest<'a> {
-    /// What it does.
+    /// The operation.
     pub operation: Operation,
-    /// To what kind of object.
+    /// The resource of the object.
     pub resource: &'a Resource,
-    /// By which door; `None`: the object's own. The object is then what that door takes: a `Scale`, a `Binding`, an `Eviction`.
+    /// The subresource. `None`: the object itself. With a subresource, the object has its kind: a `Scale`, a `Binding`,
+    /// an `Eviction`.
     pub subresource: Option<Subresource>,
     /// `None` for cluster-scoped objects.
     pub namespace: Option<&'a str>,
-    /// The object's name, also where it was generated; another one may be generated later, if this one is taken.
+    /// The object's name, also if it was generated. If the name exists, the server may generate another one later.
     pub name: &'a str,
-    /// Whether it is only tried: then nothing must come of it elsewhere.
+    /// Whether it is a dry run, which must have no side effects.
     pub is_dry_run: bool,
-    /// The user who asks; `None`: the server itself, or an administrator.
+    /// The user of the request. `None`: the server itself, or an administrator.
     pub caller: Option<&'a User>,
-    /// As it stands, of updates and deletions.
+    /// The stored object of an update or a deletion.
     pub old: Option<&'a dyn Object>,
 }

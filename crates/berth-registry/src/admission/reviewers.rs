@@ -1,4 +1,4 @@
-//! Asking somebody outside about a write.
+//! Calls reviewers for a write.
 
 use super::{
     Admission, Operation, Remarks,
@@ -18,7 +18,7 @@ impl PlugIn for Reviewers {
         if chain.reviewers.is_empty() || admission.is_asked {
             return Ok(());
         }
-        // Boxed, so that writes that nobody is asked about stay small.
+        // Boxed, so that the future of writes without reviewers stays small.
         Box::pin(chain.ask_to_change(admission)).await
     }
 
@@ -30,7 +30,7 @@ impl PlugIn for Reviewers {
 impl Chain {
     async fn ask_to_change(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         admission.is_asked = true;
-        // They may take long: what is read behind them is newer.
+        // Reviewers may take long, so later reads must be newer.
         admission.as_of = MinRevision::default();
         let old = old_view(admission)?;
         let is_deletion = admission.operation == Operation::Delete;
@@ -82,7 +82,7 @@ fn request<'r>(admission: &'r Admission<'_>, name: &'r str, old_view: Option<&'r
     }
 }
 
-/// What a door shows instead of the object that it leads to; `None`: the object itself.
+/// Returns the object of the subresource. `None`: the object itself.
 fn view(admission: &Admission<'_>, object: &dyn Object) -> Result<Option<BoxObject>, ApiError> {
     match admission.subresource() {
         Some(Subresource::Scale) => replicas::scale_of(object).map(|scale| Some(Box::new(scale) as BoxObject)),
@@ -94,7 +94,7 @@ fn old_view(admission: &Admission<'_>) -> Result<Option<BoxObject>, ApiError> {
     admission.old.as_ref().map_or(Ok(None), |old| view(admission, &*old.object))
 }
 
-/// Puts back what nobody but the server says.
+/// Restores the metadata that only the server sets.
 fn keep_identity(meta: &mut ObjectMeta, before: &ObjectMeta) {
     meta.name.clone_from(&before.name);
     meta.generate_name.clone_from(&before.generate_name);

@@ -1,8 +1,11 @@
-//! `RolloutRecords`: who changed a workload's template or its number of pods, or promoted its rollout, as the server knows them, in annotations of the workload.
+//! `RolloutRecords`: records in annotations of a workload which user changed its template or replicas, or promoted its
+//! rollout.
 //!
-//! With the gate of that name. Without it too: where a rollout in steps is, what an analysis came to, and that a rollout was complete, on what keeps its revision. What clients send for these annotations is not taken over, and takes nothing away: neither refused, for `kubectl rollout undo` and
-//! whoever writes a manifest back send them without a thought, nor owned. On what keeps a workload's revisions only controllers write them, who are
-//! parts of this process or may do everything.
+//! This requires the feature gate of that name. Without the gate, the plug-in still protects the annotations for the
+//! progress of a rollout in steps, for analysis results and for a complete rollout, on the object of its revision. The
+//! server ignores these annotations in requests: it neither takes over nor removes them, and records no owner. It does
+//! not reject them, because `kubectl rollout undo` and clients that write a manifest back send them. On the objects of
+//! revisions only controllers write them. Controllers are parts of this process or have all rights.
 
 use super::{
     Admission, Operation,
@@ -24,10 +27,10 @@ use berth_api::{
 };
 use serde_json::Value;
 
-/// As which user upstream's controllers write.
+/// The user of upstream's controllers.
 const CONTROLLERS: &str = "system:kube-controller-manager";
 
-/// What controllers alone write on what keeps revisions, with the gate.
+/// The annotations that only controllers write on the objects of revisions, with the gate.
 const OF_CONTROLLERS: [&str; 8] = [
     BERTH_CHANGED_BY,
     BERTH_SCALED_BY,
@@ -39,12 +42,12 @@ const OF_CONTROLLERS: [&str; 8] = [
     BERTH_PROGRESS,
 ];
 
-/// What the annotations are on.
+/// The object that has the annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kept {
-    /// A workload: the server writes them.
+    /// A workload, whose annotations the server writes.
     ByServer,
-    /// What keeps a workload's revisions: controllers do.
+    /// The object of a workload's revision, whose annotations controllers write.
     ByControllers,
 }
 
@@ -80,7 +83,8 @@ impl PlugIn for RolloutRecords {
     }
 }
 
-/// Leaves what only the server or a controller says as it is stored. Before owners are recorded, so that who sends it owns none of it.
+/// Keeps the stored values of protected annotations. Runs before owners are recorded, so that the sender owns none of
+/// them.
 pub(super) fn keep_stored(chain: &Chain, admission: &mut Admission<'_>) {
     if admission.operation != Operation::Delete {
         let kept = kept_from(chain, admission.author.actor, admission.at.resource);
@@ -88,7 +92,7 @@ pub(super) fn keep_stored(chain: &Chain, admission: &mut Admission<'_>) {
     }
 }
 
-/// Takes out of what is applied what only the server says: who sends it is to own none of it.
+/// Removes protected annotations from an applied configuration, so that the applier owns none of them.
 pub(crate) fn keep_out(chain: &Chain, actor: &Actor, resource: &Resource, config: &mut Value) {
     let kept = kept_from(chain, actor, resource);
     let Some(metadata) = config.get_mut("metadata").and_then(Value::as_object_mut) else { return };
@@ -100,7 +104,7 @@ pub(crate) fn keep_out(chain: &Chain, actor: &Actor, resource: &Resource, config
     }
 }
 
-/// Which annotations of such objects who asks may not write.
+/// Returns the annotations of such objects that the actor cannot write.
 fn kept_from(chain: &Chain, actor: &Actor, resource: &Resource) -> &'static [&'static str] {
     let is_on = chain.gates.enabled(Gate::RolloutRecords);
     let is_controller = || actor.user().is_none_or(|user| user.is_master() || user.name == CONTROLLERS);
@@ -113,7 +117,7 @@ fn kept_from(chain: &Chain, actor: &Actor, resource: &Resource) -> &'static [&'s
     }
 }
 
-/// Leaves these annotations as they are stored, whatever was sent.
+/// Keeps the stored values of these annotations.
 fn keep(kept: &[&str], object: &mut dyn Object, old: Option<&dyn Object>) {
     let stored = old.and_then(|old| old.meta().annotations.as_ref());
     let sent = object.meta().annotations.as_ref();
@@ -133,15 +137,15 @@ fn keep(kept: &[&str], object: &mut dyn Object, old: Option<&dyn Object>) {
     }
 }
 
-/// What of a workload is recorded when it changes.
+/// The fields of a workload whose changes are recorded.
 struct Wanted<'a> {
     template: &'a PodTemplateSpec,
-    /// Defaults are filled in.
+    /// With its default.
     replicas: i32,
 }
 
 impl<'a> Wanted<'a> {
-    /// `None`: the object is no workload.
+    /// Returns `None` if the object is not a workload.
     fn of(object: &'a dyn Object) -> Option<Self> {
         let wanted = |template: &'a PodTemplateSpec, replicas: Option<i32>| Self { template, replicas: replicas.unwrap_or(1) };
         let of_deployment = |Deployment { spec, .. }: &'a Deployment| wanted(&spec.template, spec.replicas);
@@ -150,7 +154,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Notes on a workload who has changed what of it. `old`: as it stands; none of a new one.
+/// Records the author of a change on a workload. `old` is the stored object, or `None` for a new one.
 fn note_changes(object: &mut dyn Object, old: Option<&dyn Object>, by: impl FnOnce() -> Change) {
     let Some(new) = Wanted::of(object) else { return };
     let old = old.and_then(Wanted::of);
@@ -168,7 +172,7 @@ fn note_changes(object: &mut dyn Object, old: Option<&dyn Object>, by: impl FnOn
     }
 }
 
-/// Notes on a Deployment who has said that a wait of its newest rollout is over.
+/// Records the user who promoted the newest rollout of a Deployment.
 fn note_promotion(object: &mut dyn Object, old: Option<&dyn Object>, by: impl FnOnce() -> Change) {
     let (Some(Deployment { .. }), Some(old)) = (object.downcast_ref(), old) else { return };
     let of = |object: &dyn Object, key: &str| object.meta().annotations.as_ref()?.get(key).cloned();
@@ -183,7 +187,7 @@ fn note_promotion(object: &mut dyn Object, old: Option<&dyn Object>, by: impl Fn
     }
 }
 
-/// Where there is no room for a note, an older one would be about something else: there is none then.
+/// Without room for the new record, an older record would describe another change, so it is removed.
 fn note(object: &mut dyn Object, key: &str, value: String) {
     let annotations = object.meta_mut().annotations.get_or_insert_default();
     match has_room_for(annotations, key, &value) {

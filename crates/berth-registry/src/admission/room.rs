@@ -1,4 +1,5 @@
-//! What is stored has bounds: the store's quota, which the store keeps itself, the memory of the process, and each user's share of history.
+//! Limits of the store: its quota, which the store enforces, the memory of the process, and each user's share of
+//! history.
 
 use super::{
     Admission, Charges, Operation,
@@ -9,7 +10,7 @@ use berth_api::{Object, k8s_openapi::api::core::v1::Event};
 use berth_store::{Entry, Purpose};
 use std::time::Duration;
 
-/// When a writer may come again that found no memory.
+/// The retry interval for a write that failed for lack of memory.
 const RETRY_AFTER_SECONDS: u32 = 2;
 
 const NO_MEMORY: &str = "The server has no memory left to store more; deletions make room.";
@@ -20,7 +21,7 @@ pub(super) struct StoreRoom;
 impl PlugIn for StoreRoom {
     const NAME: &'static str = "StoreRoom";
 
-    /// A user who has written more than his share waits; so does everybody who makes the store larger while little memory is left.
+    /// Delays a user who exceeded their share of history, and all writes that enlarge the store while memory is low.
     async fn charge(chain: &Chain, admission: &mut Admission<'_>, _charges: &mut Charges) -> Result<(), ApiError> {
         if admission.at.mode == Mode::Dry {
             return Ok(());
@@ -49,7 +50,8 @@ fn too_much(message: &str, retry_after_seconds: u32) -> ApiError {
     ApiError::TooManyRequests { message: message.to_owned(), retry_after_seconds, causes: Vec::new() }
 }
 
-/// What an admitted write is for. The reserve is for what keeps the rest going; what leads to a deletion always finds room.
+/// Returns the purpose of an admitted write. The reserve is for writes that keep the cluster working. A write that
+/// leads to a deletion always has room.
 pub(super) fn purpose(admission: &Admission<'_>) -> Purpose {
     match admission.subresource() {
         _ if admission.operation == Operation::Delete || only_drops_finalizers(admission) => Purpose::Removal,
@@ -69,8 +71,9 @@ impl Chain {
     }
 }
 
-/// Leases; of the server itself and administrators also what belongs to the whole cluster, and events that warn: of the others there are more than
-/// of what they tell about.
+/// Whether the write keeps the cluster working. That is true of leases. Of writes by the server and by administrators,
+/// it is also true of cluster-scoped objects and of warning events. Normal events outnumber the objects that they
+/// describe.
 fn keeps_things_going(admission: &Admission<'_>) -> bool {
     let (resource, is_limited) = (admission.at.resource, admission.author.actor.limited().is_some());
     match (resource.group().as_str(), resource.plural().as_str()) {
@@ -83,7 +86,7 @@ fn keeps_things_going(admission: &Admission<'_>) -> bool {
     }
 }
 
-/// Whether a change takes finalizers away and does nothing else. Who is recorded as the author may make it longer all the same.
+/// Whether a change only removes finalizers. The record of its author may still make the object larger.
 fn only_drops_finalizers(admission: &Admission<'_>) -> bool {
     let Some((old, new)) = admission.changed() else { return false };
     let finalizers = |object: &dyn Object| object.meta().finalizers.as_ref().map_or(0, Vec::len);

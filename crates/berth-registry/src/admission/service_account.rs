@@ -1,4 +1,4 @@
-//! The service account of new pods, and the one that every namespace has.
+//! The service account of new pods, and the default account of each namespace.
 
 use super::{
     Admission, Entailed, Happened, Operation, Refusal,
@@ -17,12 +17,12 @@ use berth_api::{
 use berth_store::{Entry, MinRevision, env::Rng};
 use serde::Deserialize;
 
-/// The service account that every namespace has.
+/// The name of each namespace's default service account.
 pub(crate) const DEFAULT_ACCOUNT: &str = "default";
-/// How the volume of a token is called, before the random part, and where containers find it.
+/// The name prefix of token volumes, and the mount path in containers.
 const TOKEN_VOLUME: &str = "kube-api-access-";
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// An hour, and the seconds by which upstream tells these tokens from those that somebody asked for.
+/// One hour, plus the seconds by which upstream distinguishes these tokens from requested ones.
 const TOKEN_SECONDS: i64 = 3607;
 /// 0644.
 const FILE_MODE: i32 = 420;
@@ -74,7 +74,8 @@ async fn set_account(chain: &Chain, namespace: &str, spec: &mut PodSpec, as_of: 
     Ok(found.is_none())
 }
 
-/// What an account says that its pods take over. This is read for every new pod, and the rest of an account is much larger.
+/// The fields of an account that its pods inherit. They are decoded for every new pod, and the rest of an account is
+/// much larger.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Account {
@@ -86,7 +87,7 @@ fn account_of(entry: &Entry) -> Result<Account, ApiError> {
     serde_json::from_slice(&entry.value).map_err(|error| ApiError::Internal { message: format!("{} cannot be read: {error}", entry.key) })
 }
 
-/// Shows a token, the cluster's authority and the namespace to each container that has nothing in their place.
+/// Mounts a token, the cluster's CA and the namespace in each container without a volume at that path.
 fn mount_token(spec: &mut PodSpec, rng: &dyn Rng) {
     let present = spec.volumes.iter().flatten().find(|volume| volume.name.starts_with(TOKEN_VOLUME)).map(|volume| volume.name.clone());
     let name = present.clone().unwrap_or_else(|| names::generated(TOKEN_VOLUME, |bound| rng.below(bound)));
@@ -99,7 +100,7 @@ fn mount_token(spec: &mut PodSpec, rng: &dyn Rng) {
     }
 }
 
-/// Whether the volume was mounted.
+/// Mounts the volume. Returns whether it did.
 fn mount(container: &mut Container, volume: &str) -> bool {
     let mounts = container.volume_mounts.get_or_insert_default();
     let is_free = !mounts.iter().any(|mount| mount.mount_path == TOKEN_PATH);

@@ -1,4 +1,4 @@
-//! Cluster addresses and node ports are charges too: a Service claims what it needs right before it is stored.
+//! Cluster addresses and node ports are charges too: a Service claims them right before it is stored.
 
 use super::{
     Admission, Charges, Operation,
@@ -20,7 +20,7 @@ impl PlugIn for ServiceAllocation {
             return Ok(());
         }
         let (target, mode) = (admission.target(), admission.at.mode);
-        // A name that is taken is told before anything is claimed.
+        // A duplicate name is rejected before anything is claimed.
         if admission.is_new()
             && chain.reader.get(&target.resource, target.namespace.as_deref(), &target.name, &MinRevision::default()).await?.is_some()
         {

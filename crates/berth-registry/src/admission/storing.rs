@@ -6,7 +6,8 @@ use berth_store::{Entry, Expected, Purpose, Write, WriteError};
 use std::sync::Arc;
 
 impl Chain {
-    /// Writes the object in place of what is there, unless they are equal; a deletion, or what the object waited for to go, removes it.
+    /// Replaces the stored object, unless both are equal. A deletion removes it, and so does an update that completes a
+    /// deletion.
     pub(super) async fn commit(&self, storage: &Storage, admission: &Admission<'_>) -> Result<Current, Failure> {
         let Some(old) = &admission.old else { return self.commit_new(storage, admission).await };
         let (resource, object) = (admission.at.resource, &admission.object);
@@ -23,7 +24,7 @@ impl Chain {
         }
         let (key, revision) = (old.entry.key.clone(), old.entry.mod_revision);
         let entry = if admission.removes {
-            // Whoever watches gets the last value that was stored; who asked is shown what became of it.
+            // Watchers get the last stored value. The caller gets the state after its own change.
             let gone = storage.write(resource, Write::delete(key, revision)).await?;
             if is_same || admission.is_last_unseen { gone } else { stored::with_object(resource, &gone, &**object)? }
         } else {
@@ -33,7 +34,7 @@ impl Chain {
         Ok(Current::Stored(stored::shown_after_write(resource, entry, &**object)))
     }
 
-    /// Writes an object whose name must be free.
+    /// Writes a new object. Its key must be free.
     async fn commit_new(&self, storage: &Storage, admission: &Admission<'_>) -> Result<Current, Failure> {
         let (resource, object, key) = (admission.at.resource, &admission.object, admission.key());
         if admission.at.mode == Mode::Dry {
@@ -46,10 +47,11 @@ impl Chain {
     }
 }
 
-/// Takes a write back that must not stand, whoever leads: what was there before is there again. If somebody has changed it meanwhile, it stays theirs.
+/// Undoes a write that must not persist, by whichever server: it restores the previous value. If another writer has
+/// changed the object since, that change persists.
 ///
 /// # Errors
-/// [`ApiError::OutcomeUnknown`]: it may stand all the same.
+/// [`ApiError::OutcomeUnknown`]: the write may persist.
 pub(super) async fn undo(storage: &Storage, admission: &Admission<'_>, written: &Current) -> Result<(), ApiError> {
     let Current::Stored(entry) = written else { return Ok(()) };
     let undone = match &admission.old {
@@ -65,7 +67,8 @@ pub(super) async fn undo(storage: &Storage, admission: &Admission<'_>, written: 
     }
 }
 
-/// Stores the mark of an object that is to go next, and gives it as it is then. What is seen last of an object is what is stored.
+/// Stores the deletion timestamp of an object that is removed next, and returns it. The last state that watchers see is
+/// then the stored one.
 pub(crate) async fn mark_first(storage: &Storage, admission: &Admission<'_>) -> Result<Current, Failure> {
     let (resource, object) = (admission.at.resource, &admission.object);
     let Some(old) = &admission.old else { return Ok(Current::Made(object.to_value())) };
@@ -74,7 +77,7 @@ pub(crate) async fn mark_first(storage: &Storage, admission: &Admission<'_>) -> 
     Ok(Current::Stored(stored::shown_after_write(resource, entry, &**object)))
 }
 
-/// The JSON of a dry run's answer shows the resource version that the change was tried on.
+/// The JSON of a dry run's result contains the resource version on which the change is based.
 fn with_revision(mut object: serde_json::Value, entry: &Entry) -> serde_json::Value {
     object["metadata"]["resourceVersion"] = entry.mod_revision.to_string().into();
     object

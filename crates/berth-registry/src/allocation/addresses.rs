@@ -1,4 +1,4 @@
-//! Which cluster address a Service gets.
+//! Chooses the cluster address of a Service.
 
 use super::{Allocator, Drawer, Good, claim::addresses_prefix, reserved};
 use crate::{ApiError, Target, resource, stored};
@@ -14,20 +14,20 @@ use berth_store::RangeRequest;
 use serde_json::{Value, json};
 use std::net::IpAddr;
 
-/// The ServiceCIDR that the server makes.
+/// The ServiceCIDR that the server creates.
 pub(crate) const DEFAULT_CIDR: &str = "kubernetes";
-/// Most addresses of a range that are kept for those who ask for one by name.
+/// The maximum number of addresses of a range that are reserved for Services that request one.
 const RESERVED_MAX: u64 = 256;
 
-/// What a Service wants of the ranges.
+/// The addresses that a Service requests.
 pub(super) enum Wish {
-    /// Headless, or only a name for something outside.
+    /// None: it is headless or an `ExternalName`.
     Nothing,
     Any,
     This(IpAddr),
 }
 
-/// What a valid Service wants.
+/// Returns the request of a valid Service.
 pub(super) fn wish(service: &Service) -> Wish {
     let spec = service.spec.as_ref();
     if spec.and_then(|spec| spec.type_.as_deref()) == Some("ExternalName") {
@@ -40,7 +40,8 @@ pub(super) fn wish(service: &Service) -> Wish {
 }
 
 impl Drawer<'_> {
-    /// The families that a Service asks for must be the one of this cluster. Nobody gives a Service addresses that has none and no pods.
+    /// Checks the families of a Service, which must be the one of this cluster. A headless Service without a selector
+    /// needs no address and may have any families.
     pub(super) fn check_families(&self, target: &Target, service: &Service) -> Result<(), ApiError> {
         let spec = service.spec.clone().unwrap_or_default();
         let ours = self.allocator.ranges.cluster_ips.family();
@@ -103,11 +104,11 @@ impl Drawer<'_> {
 }
 
 impl Allocator {
-    /// The ranges that addresses are given out from, of the cluster's family: those of the ServiceCIDRs that are not on their way out; the
-    /// server's own as long as its ServiceCIDR is not there.
+    /// Returns the ranges for new addresses, of the cluster's family: the ServiceCIDRs that are not terminating, or the
+    /// server's own range if its ServiceCIDR is missing.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     async fn service_cidrs(&self) -> Result<Vec<Cidr>, ApiError> {
         let resource = resource::of::<ServiceCIDR>();
         let own = self.ranges.cluster_ips;
@@ -128,7 +129,7 @@ impl Allocator {
     }
 }
 
-/// Whether addresses are given out from it: nobody says that it is not ready, and it is not being deleted.
+/// Whether new addresses come from the range: it has no false `Ready` condition and is not terminating.
 fn is_in_use(cidr: &ServiceCIDR) -> bool {
     let mut conditions = cidr.status.iter().flat_map(|status| status.conditions.iter().flatten());
     cidr.metadata.deletion_timestamp.is_none() && !conditions.any(|condition| condition.type_ == "Ready" && condition.status != "True")

@@ -1,4 +1,4 @@
-//! A claim: a key of the store that says which Service has an address or a node port.
+//! A claim: a key of the store that assigns an address or a node port to a Service.
 
 use super::{Allocator, Good};
 use crate::{
@@ -16,14 +16,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::{collections::BTreeSet, sync::Arc};
 
-/// What the keys of claimed node ports start with.
+/// The prefix of the keys of claimed node ports.
 pub(super) const NODE_PORTS: &str = "/registry/ranges/servicenodeports/";
-/// Whose addresses are looked after here.
+/// The label of addresses that this code manages.
 pub(super) const MANAGED_BY: (&str, &str) = ("ipaddress.kubernetes.io/managed-by", "ipallocator.k8s.io");
-/// On a claim that no Service was seen to need. Whoever needs it takes the mark off, and so changes its revision.
+/// An annotation of a claim that no Service appears to use. A Service that uses the claim removes the annotation, which
+/// changes the revision.
 pub(super) const UNUSED: &str = "berth.dev/unused";
 
-/// A claim that was made or found, at one revision of it.
+/// A claim at one revision.
 #[derive(Debug)]
 pub(crate) struct Claim {
     pub(super) good: Good,
@@ -33,16 +34,16 @@ pub(crate) struct Claim {
     pub(super) was: Held,
 }
 
-/// What a good was before it was claimed.
+/// The state of a good before it was claimed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Held {
-    /// Nobody's.
+    /// No Service had it.
     Free,
-    /// Claimed for a Service of the same name already: by one that is gone, or by another write that is under way.
+    /// A Service of the same name had it: a deleted one, or one that a concurrent write stores.
     BySameName,
 }
 
-/// The Service that a claim is for.
+/// The Service that has a claim.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Holder {
     /// Its namespace.
@@ -57,7 +58,7 @@ impl Holder {
     }
 }
 
-/// What is read of a claim.
+/// The fields of a claim that are read.
 #[derive(Deserialize)]
 struct Stored {
     spec: StoredSpec,
@@ -79,13 +80,13 @@ struct Parent {
     name: String,
 }
 
-/// The Service that a claim is for; `None`: it is something else's.
+/// Returns the Service of a claim, or `None` if another object has it.
 pub(super) fn holder_of(entry: &Entry) -> Option<Holder> {
     let Parent { group, resource, namespace, name } = serde_json::from_slice::<Stored>(&entry.value).ok()?.spec.parent_ref;
     (group.is_empty() && resource == "services").then_some(Holder { namespace, name })
 }
 
-/// What the keys of IPAddresses start with.
+/// Returns the prefix of the keys of IPAddresses.
 pub(super) fn addresses_prefix() -> &'static str {
     resource::of::<IPAddress>().prefix()
 }
@@ -98,7 +99,7 @@ fn key_of(good: Good) -> Key {
 }
 
 impl Allocator {
-    /// Claims a good for a Service; `None`: it is another's.
+    /// Claims a good for a Service. Returns `None` if another Service has it.
     pub(super) async fn claim(&self, holder: &Holder, good: Good) -> Result<Option<Claim>, ApiError> {
         let key = key_of(good);
         for _ in 0..ATTEMPTS {
@@ -117,7 +118,7 @@ impl Allocator {
         Err(contended(good))
     }
 
-    /// Makes sure that a claim is still this Service's; `false`: it is another's now.
+    /// Checks that this Service still has the claim. Returns `false` if another one has it.
     pub(super) async fn hold(&self, holder: &Holder, claim: &Claim) -> Result<bool, ApiError> {
         for _ in 0..ATTEMPTS {
             let put = match self.store.get(&claim.key).await? {
@@ -135,20 +136,20 @@ impl Allocator {
         Err(contended(claim.good))
     }
 
-    /// Gives a claim back, unless somebody has touched it since.
+    /// Releases a claim, unless it was changed since.
     pub(super) async fn release(&self, claim: &Claim) {
-        // One that stays is found by the repair.
+        // The repair finds a claim that remains.
         let _ = self.store.delete(claim.key.clone(), claim.revision).await;
     }
 
-    /// Puts the mark on a claim, unless somebody has touched it since.
+    /// Annotates a claim as unused, unless it was changed since.
     pub(super) async fn mark_unused(&self, entry: &Entry) -> Result<(), ApiError> {
         let Ok(mut value) = serde_json::from_slice::<Value>(&entry.value) else { return Ok(()) };
         value["metadata"]["annotations"][UNUSED] = json!("true");
         self.put_claim(&entry.key, value.to_string().into(), Expected::At(entry.mod_revision)).await.map(drop)
     }
 
-    /// The claim on a good, if it is this Service's.
+    /// Returns the claim on a good if this Service has it.
     pub(super) async fn claim_of(&self, holder: &Holder, good: Good) -> Result<Option<Claim>, ApiError> {
         let entry = self.store.get(&key_of(good)).await?;
         Ok(entry.filter(|entry| holder_of(entry).as_ref() == Some(holder)).map(|entry| claim(good, &entry, Held::BySameName)))
@@ -159,13 +160,13 @@ impl Allocator {
         Ok(self.store.get(&key_of(good)).await?.is_none_or(|entry| holder_of(&entry).as_ref() == Some(holder)))
     }
 
-    /// All that is claimed below a prefix, by name.
+    /// Returns the names of all claims below a prefix.
     pub(super) async fn used(&self, prefix: &str) -> Result<BTreeSet<String>, ApiError> {
         let entries = self.store.range(RangeRequest::all(prefix)).await?.entries;
         Ok(entries.iter().filter_map(|entry| entry.key.as_str().strip_prefix(prefix)).map(str::to_owned).collect())
     }
 
-    /// `None`: the key is not as expected.
+    /// Writes a claim. Returns `None` if the key is not as expected.
     async fn put_claim(&self, key: &Key, value: Bytes, expected: Expected) -> Result<Option<Arc<Entry>>, ApiError> {
         match self.store.put(key.clone(), value, expected, Purpose::Upkeep).await {
             Ok(entry) => Ok(Some(entry)),
@@ -174,7 +175,8 @@ impl Allocator {
         }
     }
 
-    /// An address' claim is an object that is served; a port's has the same form.
+    /// Returns the value of a new claim. The claim of an address is a served object, and the claim of a port has the
+    /// same form.
     fn new_value(&self, holder: &Holder, good: Good) -> Bytes {
         let created = Time(whole_seconds(self.clock.now()));
         let mut metadata = json!({"name": good.to_string(), "uid": new_uid(&*self.rng), "creationTimestamp": created});
@@ -194,7 +196,7 @@ fn claim(good: Good, entry: &Entry, was: Held) -> Claim {
     Claim { good, key: entry.key.clone(), revision: entry.mod_revision, value: entry.value.clone(), was }
 }
 
-/// A claim's value as it was made.
+/// Returns a claim's value without the annotation.
 fn without_mark(entry: &Entry) -> Bytes {
     let Ok(mut value) = serde_json::from_slice::<Value>(&entry.value) else { return entry.value.clone() };
     if let Some(annotations) = value["metadata"]["annotations"].as_object_mut() {

@@ -1,14 +1,15 @@
-//! Cluster addresses and node ports of Services: each has one holder, among all servers of a store.
+//! Cluster addresses and node ports of Services. Each has one holder, among all servers of a store.
 //!
-//! What is given out has a key of its own in the store, and whoever creates that key has it: a [`claim`]. For an address the key is that
-//! of its `IPAddress`, for a node port one below upstream's `/registry/ranges/servicenodeports`. Every write of a Service goes this way:
+//! Each address or node port has a key of its own in the store. The Service that creates the key holds it: a [`claim`].
+//! The key of an address is that of its `IPAddress`. The key of a node port is below upstream's
+//! `/registry/ranges/servicenodeports`. Every write of a Service follows these steps:
 //!
-//! 1. claim what it needs and does not hold yet; note the claims of what it will no longer need;
-//! 2. store the Service;
-//! 3. make sure that the claims are still its own: only then is it answered; give back what is no longer needed.
+//! 1. Claim what the Service needs and does not hold yet. Note the claims that it will no longer need.
+//! 2. Store the Service.
+//! 3. Check that the Service still has its claims, and only then respond. Release what is no longer needed.
 //!
-//! A write that fails gives back what it claimed. A crash may leave a claim that no Service needs, never a Service without its claim that
-//! somebody else could have: [`repair`] cleans up.
+//! A failed write releases its claims. A crash may leave a claim that no Service needs. It never leaves a Service with
+//! an address that another Service could claim. [`repair`] removes unused claims.
 
 mod addresses;
 mod claim;
@@ -26,13 +27,15 @@ use berth_store::{
 use claim::{Claim, Held, Holder};
 use std::{collections::BTreeSet, fmt, net::IpAddr, ops::RangeInclusive, sync::Arc};
 
-/// Holds a range of cluster addresses back while some of them are in use (upstream: the controller service-cidr-controller).
+/// Protects a range of cluster addresses from deletion while some of them are in use (upstream:
+/// service-cidr-controller).
 pub(crate) const SERVICE_CIDR_PROTECTION: &str = "networking.k8s.io/service-cidr-finalizer";
 
-/// What a server gives out, as told when it was started.
+/// The ranges of a server, from its configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceRanges {
-    /// Cluster addresses: the range of the ServiceCIDR `kubernetes`, which counts for all servers once it is made.
+    /// Cluster addresses: the range of the ServiceCIDR `kubernetes`. Once that exists, its range applies to all
+    /// servers.
     pub cluster_ips: Cidr,
     /// Node ports.
     pub node_ports: RangeInclusive<u16>,
@@ -44,12 +47,12 @@ impl Default for ServiceRanges {
     }
 }
 
-/// Something that one Service alone has.
+/// A resource that only one Service can have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Good {
     /// A cluster address.
     Address(IpAddr),
-    /// A port of every node.
+    /// A port on every node.
     NodePort(u16),
 }
 
@@ -63,7 +66,7 @@ impl fmt::Display for Good {
 }
 
 impl Good {
-    /// All that a Service has. A port that it uses for two protocols is one.
+    /// Returns everything that a Service has. A port for two protocols counts once.
     #[must_use]
     pub fn all_of(service: &Service) -> BTreeSet<Self> {
         let Some(spec) = &service.spec else { return BTreeSet::new() };
@@ -74,7 +77,7 @@ impl Good {
     }
 }
 
-/// Gives out cluster addresses and node ports. Cheap to clone.
+/// Allocates cluster addresses and node ports. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Allocator {
     pub(crate) store: Arc<dyn Store>,
@@ -83,7 +86,7 @@ pub(crate) struct Allocator {
     pub(crate) ranges: Arc<ServiceRanges>,
 }
 
-/// What a write of a Service claims and gives back.
+/// The claims and releases of a write of a Service.
 #[derive(Debug, Default)]
 pub(crate) struct Allocation {
     taken: Vec<Claim>,
@@ -91,18 +94,19 @@ pub(crate) struct Allocation {
 }
 
 impl Allocation {
-    /// Whether nothing is claimed and nothing goes back.
+    /// Whether the write claims and releases nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.taken.is_empty() && self.leaving.is_empty()
     }
 }
 
 impl Allocator {
-    /// Fills in addresses and node ports that a Service needs, as claimed for it. `old`: what is stored; `new`: what shall be, absent where
-    /// the Service goes.
+    /// Allocates the addresses and node ports that a Service needs. `old` is the stored Service. `new` is the new one,
+    /// absent for a deletion.
     ///
     /// # Errors
-    /// What is wished for is taken or not given out here; all is taken; the store's. Nothing is claimed then.
+    /// A requested address or port is taken or outside the ranges, all are taken, or the store fails. Nothing is
+    /// claimed then.
     pub(crate) async fn allocate(
         &self,
         target: &Target,
@@ -119,7 +123,8 @@ impl Allocator {
         };
         let taken = drawer.taken;
         let leaving = match filled_in {
-            // To be read before the Service is gone: one that comes after it may take its claims over then, and keeps them.
+            // Reads the claims before the Service is deleted. A later Service of the same name may then take the claims
+            // over and keep them.
             Ok(kept) if mode == Mode::Real => self.claims_of(target, held.difference(&kept).copied()).await,
             Ok(_) => Ok(Vec::new()),
             Err(error) => Err(error),
@@ -146,10 +151,10 @@ impl Allocator {
         Ok(claims)
     }
 
-    /// The Service is stored: what was claimed for it must still be its own, what it no longer has goes back.
+    /// Checks after the write that the Service still has its claims, and releases those that it no longer needs.
     ///
     /// # Errors
-    /// Somebody else has come to hold what was claimed.
+    /// Another Service has taken over a claim.
     pub(crate) async fn secure(&self, target: &Target, allocation: &Allocation) -> Result<(), ApiError> {
         let holder = Holder::of(target);
         for claim in &allocation.taken {
@@ -160,14 +165,14 @@ impl Allocator {
                 ));
             }
         }
-        // What cannot be given back now is found by [`repair`].
+        // [`repair`] finds what cannot be released now.
         for claim in &allocation.leaving {
             self.release(claim).await;
         }
         Ok(())
     }
 
-    /// Gives back what a write claimed that did not happen.
+    /// Releases the claims of a failed write.
     pub(crate) async fn take_back(&self, allocation: Allocation) {
         for claim in allocation.taken.iter().filter(|claim| claim.was == Held::Free) {
             self.release(claim).await;
@@ -175,14 +180,14 @@ impl Allocator {
     }
 }
 
-/// Draws what one Service needs.
+/// Chooses the goods of one Service.
 struct Drawer<'a> {
     allocator: &'a Allocator,
     holder: Holder,
     mode: Mode,
-    /// What it has already.
+    /// The goods that it already has.
     held: &'a BTreeSet<Good>,
-    /// What it got just now.
+    /// The goods of this write.
     drawn: BTreeSet<Good>,
     taken: Vec<Claim>,
 }
@@ -198,7 +203,7 @@ impl Drawer<'_> {
         self.fill_in_ports(target, service).await
     }
 
-    /// Whether the good is, or now becomes, the Service's.
+    /// Claims the good, unless the Service has it. Returns whether the Service has it now.
     async fn take(&mut self, good: Good) -> Result<bool, ApiError> {
         if self.held.contains(&good) {
             return Ok(true);
@@ -218,8 +223,8 @@ impl Drawer<'_> {
         Ok(is_taken)
     }
 
-    /// Takes one of `count` goods by number that nobody has: from number `reserved` on at first, so that those below are there for whoever
-    /// asks for one by name. `None`: all are taken.
+    /// Claims a free one of `count` goods by number. Numbers from `reserved` on come first, so that the lower ones stay
+    /// free for requests by number. Returns `None` if all are taken.
     ///
     /// Source: KEP-3070, KEP-3668.
     async fn draw(
@@ -229,7 +234,7 @@ impl Drawer<'_> {
         prefix: &str,
         nth: impl Fn(u64) -> Good + Send + Sync,
     ) -> Result<Option<Good>, ApiError> {
-        /// How often one is picked blindly before all that are taken are looked at.
+        /// The number of random attempts before all claims are listed.
         const BLIND_TRIES: u32 = 8;
         let upper = count - reserved;
         for _ in 0..if upper == 0 { 0 } else { BLIND_TRIES } {
@@ -241,7 +246,7 @@ impl Drawer<'_> {
         let used = self.allocator.used(prefix).await?;
         let is_free = |good: &Good| !used.contains(&good.to_string());
         for good in (reserved..count).chain(0..reserved).map(nth).filter(is_free) {
-            // Others may be as quick; what they took since is not free either.
+            // Concurrent writes may have claimed it since.
             if !self.has(good) && self.take(good).await? {
                 return Ok(Some(good));
             }
@@ -254,7 +259,7 @@ impl Drawer<'_> {
     }
 }
 
-/// How many of `count` are kept for those who ask for one by name: a 16th, within bounds.
+/// Returns how many of `count` are reserved for requests: a sixteenth, within limits.
 fn reserved(count: u64, most: u64) -> u64 {
     const LEAST: u64 = 16;
     if count <= LEAST { 0 } else { (count / 16).clamp(LEAST, most) }

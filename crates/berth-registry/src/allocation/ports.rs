@@ -1,4 +1,4 @@
-//! Which node ports a Service gets.
+//! Chooses the node ports of a Service.
 
 use super::{Drawer, Good, claim::NODE_PORTS, reserved};
 use crate::{ApiError, Target};
@@ -8,14 +8,14 @@ use berth_api::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Most ports of the range that are kept for those who ask for one by name.
+/// The maximum number of ports of the range that are reserved for Services that request one.
 const RESERVED_MAX: u64 = 128;
 const TAKEN: &str = "provided port is already allocated";
 
-/// What went on with the ports of one Service.
+/// The state while one Service's ports are allocated.
 #[derive(Default)]
 struct Pass {
-    /// Node ports by the port of the Service: it has one, whatever the protocol.
+    /// Node ports by the port of the Service. All protocols of a port share one.
     by_port: BTreeMap<i32, i32>,
     seen: BTreeSet<i32>,
 }
@@ -57,7 +57,7 @@ impl Drawer<'_> {
         spec.health_check_node_port = Some(match spec.health_check_node_port {
             None | Some(0) => self.draw_port(target, &path).await?,
             Some(number) => self.take_port(target, &path, number).await.map_err(|error| match error {
-                // Upstream says so, not that the field is invalid.
+                // Upstream returns this error, not an invalid field.
                 ApiError::Invalid { errors, .. } => {
                     let why = errors.first().map(|error| error.detail.clone()).unwrap_or_default();
                     ApiError::Internal { message: format!("failed to allocate requested HealthCheck NodePort {number}: {why}") }
@@ -94,7 +94,7 @@ impl Drawer<'_> {
     }
 }
 
-/// The node port that a port says, or that another protocol of the same port has.
+/// Returns the requested node port, or the one that another protocol of the same port has.
 fn wanted_port(port: &ServicePort, all: &[ServicePort], pass: &Pass) -> Option<i32> {
     let requested = || all.iter().filter(|other| other.port == port.port).find_map(|other| other.node_port);
     port.node_port.or_else(|| pass.by_port.get(&port.port).copied()).or_else(requested)

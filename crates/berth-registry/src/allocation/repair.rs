@@ -1,8 +1,8 @@
-//! Cleaning up after writes that ended half-way: claims that no Service needs, Services without a claim.
+//! Repairs the claims after interrupted writes: claims that no Service needs, and Services without a claim.
 //!
-//! A claim that no Service needs may be that of a write that is under way. It is marked first, and given back a round later if it still
-//! bears the mark and still nobody needs it. A write takes the mark off once its Service is stored, and what is read of Services is newer
-//! than the marks: so one of the two always sees the other.
+//! A claim without a Service may belong to a write in progress. The repair annotates the claim first, and releases it
+//! one round later if the annotation remains and no Service needs it. A write removes the annotation after its Service
+//! is stored, and the repair reads Services after the annotations. So one of the two always sees the other.
 //!
 //! Source: kubernetes `ipallocator/controller/repairip.go`, `portallocator/controller/repair.go`.
 
@@ -26,50 +26,50 @@ use std::{
     sync::Arc,
 };
 
-/// How long a range stays after its deletion began, for writes that had chosen an address of it before.
+/// How long a terminating range remains, for writes that chose one of its addresses before.
 const DELETION_GRACE: SignedDuration = SignedDuration::from_secs(10);
 
-/// A claim, as far as deciding about it goes.
+/// The fields of a claim that the repair needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// What is claimed.
+    /// The claimed good.
     pub good: Good,
-    /// For which Service; `None`: for something else.
+    /// The Service that has it. `None`: another object.
     pub holder: Option<Holder>,
-    /// Whether a round before found that no Service needs it.
+    /// Whether an earlier round found it unused.
     pub is_marked: bool,
-    /// Whether it was made here, so that it may be taken away here.
+    /// Whether this allocator created it and may release it.
     pub is_ours: bool,
 }
 
-/// What is to be done about one claim.
+/// The repair of one claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// No Service needs it: to be marked.
+    /// No Service needs it: annotate it.
     WatchFilter(Good),
-    /// Still none needs it: to be given back.
+    /// It is still unused: release it.
     Release(Good),
-    /// A Service has it without a claim: to be claimed.
+    /// A Service has it without a claim: claim it.
     Claim(Good, Holder),
-    /// A Service has what is another's. Nobody can mend that but its owner.
+    /// A Service has a good of another Service. Only the Service's owner can correct that.
     Tell(Good, Holder),
 }
 
-/// What a round has done, and what is left to the verbs.
+/// The result of a round, and the rest of its work for the verbs.
 pub(crate) struct Repaired {
     pub(crate) steps: Vec<Step>,
     pub(crate) unused: Vec<UnusedRange>,
 }
 
-/// A ServiceCIDR whose finalizer is to be taken off.
+/// A ServiceCIDR whose finalizer can be removed.
 pub(crate) struct UnusedRange {
     pub(crate) target: Target,
     pub(crate) revision: Revision,
-    /// Those that stay.
+    /// The remaining finalizers.
     pub(crate) finalizers: Vec<String>,
 }
 
-/// Decides what to do. `services`: what each has, read after `claims` were.
+/// Computes the repairs. `services` contains the goods of each Service, read after `claims`.
 #[must_use]
 pub fn decide(claims: &[Claimed], services: &BTreeMap<Holder, BTreeSet<Good>>) -> Vec<Step> {
     let has = |holder: &Option<Holder>, good: &Good| {
@@ -102,10 +102,10 @@ pub fn decide(claims: &[Claimed], services: &BTreeMap<Holder, BTreeSet<Good>>) -
 }
 
 impl Allocator {
-    /// One round: does what [`decide`] says, and gives what it said.
+    /// Runs one round: executes the steps of [`decide`] and returns them.
     ///
     /// # Errors
-    /// The store's; what was done before stays done.
+    /// Errors of the store. Earlier steps persist.
     pub(crate) async fn repair(&self) -> Result<Repaired, ApiError> {
         let mut entries = BTreeMap::new();
         let mut claims = Vec::new();
@@ -124,7 +124,7 @@ impl Allocator {
         Ok(Repaired { steps, unused })
     }
 
-    /// The ranges that are being deleted, and of which no address is claimed that no other range has.
+    /// Returns the terminating ranges without a claimed address of their own.
     async fn unused_ranges(&self, claims: &[Claimed]) -> Result<Vec<UnusedRange>, ApiError> {
         let resource = resource::of::<ServiceCIDR>();
         let (mut ranges, mut unused) = (Vec::new(), Vec::new());
@@ -162,7 +162,7 @@ impl Allocator {
             },
             Step::Release(good) => {
                 if let Some(entry) = entries.get(good) {
-                    // Somebody who touched it since needs it.
+                    // A changed revision means that a Service needs it.
                     let _ = self.store.delete(entry.key.clone(), entry.mod_revision).await;
                 }
                 Ok(())

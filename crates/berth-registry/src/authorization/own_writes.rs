@@ -1,4 +1,4 @@
-//! How far this server's own writes of roles and bindings have come.
+//! The newest revisions of roles and bindings that this server wrote.
 
 use crate::{Resource, resource};
 use berth_api::k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
@@ -12,13 +12,13 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
-/// How many resources a policy is made of.
+/// The number of resources that define a policy.
 const RESOURCES: usize = 4;
 
-/// A store that remembers the newest revision of roles and bindings that was written through it and answered.
+/// A store that records the newest revision of roles and bindings whose write through it was acknowledged.
 pub(crate) struct OwnWrites {
     store: Arc<dyn Store>,
-    /// With what the keys begin, for each of [`resources`].
+    /// The key prefix and the newest revision for each of [`resources`].
     newest: [(&'static str, AtomicU64); RESOURCES],
 }
 
@@ -27,7 +27,7 @@ impl OwnWrites {
         Self { store, newest: resources().map(|resource| (resource.prefix(), AtomicU64::new(0))) }
     }
 
-    /// For each of [`resources`]; 0 where nothing was written.
+    /// Returns the newest revision for each of [`resources`], 0 without a write.
     pub(super) fn newest(&self) -> [Revision; RESOURCES] {
         self.newest.each_ref().map(|(_, newest)| Revision(newest.load(Ordering::Acquire)))
     }
@@ -103,7 +103,7 @@ impl Store for OwnWrites {
     }
 }
 
-/// The resources that a policy is made of. What there is one of for each stands in this order.
+/// The resources that define a policy. Arrays with one element per resource have this order.
 pub(super) fn resources() -> [&'static Arc<Resource>; RESOURCES] {
     [resource::of::<ClusterRole>(), resource::of::<Role>(), resource::of::<ClusterRoleBinding>(), resource::of::<RoleBinding>()]
 }

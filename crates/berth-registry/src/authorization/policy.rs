@@ -1,8 +1,8 @@
-//! The policy as of now: read once, then kept up to date by watches.
+//! The current policy: read once, then kept up to date by watches.
 //!
-//! Two rules bound how old it may be. What this server has written and answered is in it: whoever was given a right or lost one by a
-//! request to this server finds it so in the next. What other servers have written is in it after [`LAG_MAX`] at the latest: a policy that
-//! is not known to be so fresh decides nothing, and the server is not ready.
+//! Two rules limit its age. It contains every acknowledged write of this server: a right that a request to this server
+//! grants or removes applies to the next request. It contains the writes of other servers after [`LAG_MAX`] at the
+//! latest. If the policy is not known to be that fresh, it authorizes nothing, and the server is not ready.
 
 use super::own_writes::{OwnWrites, resources};
 use crate::{ApiError, Resource, key, stored};
@@ -23,25 +23,26 @@ use std::{
     time::Duration,
 };
 
-/// How long a policy may be used after it was known to show all that anybody had written.
+/// How long a policy is usable after it was known to contain all writes.
 pub const LAG_MAX: Duration = Duration::from_secs(1);
-/// How long before the store is asked whether there is more: half of it, so that the answer has time to come.
+/// The age at which the store is asked for newer writes: half of [`LAG_MAX`], so that the answer has time to arrive.
 const ASK_AFTER: Duration = Duration::from_millis(500);
-/// How long the watches may take to show what the store has. Behind that all is read anew: an old etcd tells nobody how far a watch is of which nothing
-/// changes.
+/// How long the watches may take to deliver what the store has. After that, all roles and bindings are listed again,
+/// because an old etcd does not report the progress of an idle watch.
 const SHOWN_WITHIN: Duration = Duration::from_millis(100);
 
-/// Who may do what, by the roles and bindings in a store: the policy as it was last asked for.
+/// Authorizes by the roles and bindings in a store, with the last policy.
 pub(crate) struct Authorizer {
     own_writes: Arc<OwnWrites>,
     clock: Arc<dyn Clock>,
-    /// Locked for a look. None is there at first, while somebody brings it up to date, and where that failed.
+    /// Locked briefly. `None` at first, during a refresh, and after a failed refresh.
     kept: Mutex<Option<Kept>>,
-    /// Held by who brings it up to date. When the last try was given up: an answer to all who came before.
+    /// Locked during a refresh. Contains the time of the last failure, which applies to all callers that arrived before
+    /// it.
     failed_at: lock::Mutex<Option<Timestamp>>,
 }
 
-/// What is kept, in the hands of who brings it up to date. Given back however that ends.
+/// The cached policy during a refresh. Put back in every case.
 struct Taken<'a> {
     cache: &'a Authorizer,
     kept: Option<Kept>,
@@ -56,18 +57,18 @@ impl Drop for Taken<'_> {
 struct Kept {
     policy: Arc<Policy>,
     followed: Vec<Followed>,
-    /// All that was answered before, by whichever server, is in the policy.
+    /// The policy contains every write that any server acknowledged before this time.
     fresh_at: Timestamp,
 }
 
-/// One resource, and how much of it the policy shows.
+/// One resource, and the revision of it that the policy contains.
 struct Followed {
     resource: &'static Arc<Resource>,
     changes: Watch,
     seen: Revision,
 }
 
-/// A watch has lost its place, or ended.
+/// A watch has expired or ended.
 struct Lost;
 
 impl Authorizer {
@@ -75,12 +76,12 @@ impl Authorizer {
         Self { own_writes, clock, kept: Mutex::default(), failed_at: lock::Mutex::default() }
     }
 
-    /// What a panic left behind is behind at worst: what its watches have shown is in it or still to come.
+    /// Locks the policy. A panic can leave it incomplete only in writes that its watches have yet to deliver.
     fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The policy, if it shows `own` and the store need not be asked yet.
+    /// Returns the policy if it contains `own` and need not be refreshed yet.
     fn current(&self, own: &[Revision], now: Timestamp) -> Option<Arc<Policy>> {
         let mut kept = self.kept();
         let kept = kept.as_mut()?;
@@ -88,18 +89,18 @@ impl Authorizer {
         (is_followed && kept.shows(own) && now < later(kept.fresh_at, ASK_AFTER)).then(|| Arc::clone(&kept.policy))
     }
 
-    /// The policy, with all that this server has written before this call and what others have up to [`LAG_MAX`] ago. Costs a look at four
-    /// watches, what changed in roles and bindings, and now and then a question to the store.
+    /// Returns a policy with all writes of this server before this call, and those of others up to [`LAG_MAX`] ago.
+    /// Costs a poll of four watches, the changes of roles and bindings, and occasionally a request to the store.
     ///
     /// # Errors
-    /// [`ApiError::Unavailable`] where the store does not say what there is; the store's.
+    /// [`ApiError::Unavailable`] if the store does not respond in time, or errors of the store.
     pub(crate) async fn policy(&self) -> Result<Arc<Policy>, ApiError> {
         let (came_at, own) = (self.clock.now(), self.own_writes.newest());
         if let Some(policy) = self.current(&own, came_at) {
             return Ok(policy);
         }
         let mut failed_at = self.failed_at.lock().await;
-        // Somebody may have brought it up to date meanwhile.
+        // Another caller may have refreshed it in the meantime.
         let (now, own) = (self.clock.now(), self.own_writes.newest());
         if let Some(policy) = self.current(&own, now) {
             return Ok(policy);
@@ -115,7 +116,7 @@ impl Authorizer {
                 Either::Right(_) => Err(too_old()),
             }
         };
-        // What was asked for after this call came cannot be too old for it, however long the machine stood still since.
+        // A refresh that began after this call is fresh enough, however long the machine was suspended since.
         let is_fresh = |kept: &Kept| came_at <= kept.fresh_at || self.clock.now() <= later(kept.fresh_at, LAG_MAX);
         let usable = |kept: &&Kept| kept.shows(&own) && is_fresh(kept);
         match (brought_up_to_date, taken.kept.as_ref().filter(usable)) {
@@ -127,7 +128,7 @@ impl Authorizer {
         }
     }
 
-    /// Takes in all that was written before this call, by whichever server.
+    /// Adds all writes before this call, by any server.
     async fn bring_up_to_date(&self, kept: &mut Option<Kept>) -> Result<(), ApiError> {
         let asked_at = self.clock.now();
         if let Some(kept) = kept {
@@ -165,12 +166,12 @@ fn too_old() -> ApiError {
 }
 
 impl Kept {
-    /// Whether these revisions are in the policy, one for each of [`resources`].
+    /// Whether the policy contains these revisions, one for each of [`resources`].
     fn shows(&self, revisions: &[Revision]) -> bool {
         self.followed.iter().zip(revisions).all(|(followed, revision)| *revision <= followed.seen)
     }
 
-    /// Takes in what the watches have ready.
+    /// Adds what the watches have already delivered.
     fn take_in_what_is_there(&mut self) -> Result<(), Lost> {
         for followed in &mut self.followed {
             while let Some(item) = followed.changes.next().now_or_never() {
@@ -180,7 +181,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Waits until these revisions are in the policy, one for each of [`resources`].
+    /// Waits until the policy contains these revisions, one for each of [`resources`].
     async fn take_in_up_to(&mut self, newest: &[Revision]) -> Result<(), Lost> {
         for (followed, newest) in self.followed.iter_mut().zip(newest) {
             while followed.seen < *newest {
@@ -212,7 +213,7 @@ impl Followed {
     }
 }
 
-/// Takes one role or binding in. What cannot be read grants nothing.
+/// Adds one role or binding. An undecodable one grants nothing.
 fn put(policy: &mut Policy, resource: &Arc<Resource>, entry: &Entry) {
     let Ok(object) = stored::load(resource, entry) else { return remove(policy, resource, entry) };
     if let Some(role) = object.downcast_ref::<Role>() {

@@ -1,4 +1,4 @@
-//! Aggregated cluster roles get the rules of all roles that they select.
+//! Aggregated cluster roles: copies the rules of all roles that they select.
 
 use crate::{Actor, ApiError, Patch, Registry, Target, WriteOptions, resource, stored};
 use berth_api::k8s_openapi::api::rbac::v1::ClusterRole;
@@ -8,23 +8,23 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Who fills aggregated roles.
+/// The field manager of the rules of aggregated roles.
 const AGGREGATOR: &str = "clusterrole-aggregation-controller";
 
 impl Registry {
-    /// Fills the rules of aggregated roles that do not show what their parts have.
+    /// Updates aggregated roles whose rules differ from those of their parts.
     pub(super) fn aggregate(&self) -> BoxFuture<'_, Result<(), ApiError>> {
         Box::pin(self.fill_aggregates())
     }
 
-    /// What was read is written only over what it was read of: rules that another has gathered since from newer parts are not taken back,
-    /// and who was overtaken looks again. Each round lost is one that another has won.
+    /// Writes only over the version that was read. Newer rules of another server are therefore not reverted, and a
+    /// conflict leads to another round. Each lost round is one that another server has won.
     async fn fill_aggregates(&self) -> Result<(), ApiError> {
         while !self.fill_stale_aggregates().await? {}
         Ok(())
     }
 
-    /// Whether nobody wrote meanwhile what this was to write.
+    /// Runs one round. Returns `false` after a conflict.
     async fn fill_stale_aggregates(&self) -> Result<bool, ApiError> {
         let roles = resource::of::<ClusterRole>();
         let request = RangeRequest::all(roles.prefix());
@@ -42,7 +42,7 @@ impl Registry {
             match self.patch(&Actor::System, &target, patch, &options).await {
                 Ok(_) | Err(ApiError::NotFound { .. }) => (),
                 Err(error @ ApiError::Conflict { .. }) => {
-                    // Who leads no longer, or whom somebody outside refuses, gets a conflict too, and would get it for ever.
+                    // A lost lease and the rejection by a reviewer are conflicts too. A retry would fail indefinitely.
                     let found = self.storage.store.get(&target.key()).await?.map(|entry| entry.mod_revision.to_string());
                     return if found == metadata.resource_version { Err(error) } else { Ok(false) };
                 }

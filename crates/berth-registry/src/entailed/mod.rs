@@ -1,4 +1,4 @@
-//! What writes entail: objects that the server itself writes because of them. The chain says what, and the verbs write it.
+//! The follow-up writes of the server. The chain determines them, and the verbs execute them.
 
 mod aggregated_roles;
 mod root_ca;
@@ -10,10 +10,10 @@ use crate::{
 };
 
 impl Registry {
-    /// Takes a write through the chain up to `authorize`, and makes what must be there before it is stored.
+    /// Runs the chain up to `authorize`, and creates what must exist before the object is stored.
     ///
     /// # Errors
-    /// The first refusal.
+    /// The first rejection.
     pub(crate) async fn admit(&self, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         self.chain.admit(admission).await?;
         match admission.at.namespace.filter(|_| admission.needs_account) {
@@ -22,14 +22,15 @@ impl Registry {
         }
     }
 
-    /// Writes what a write entails that is stored.
+    /// Executes the follow-up writes of a stored write.
     ///
     /// # Errors
-    /// The store's. The write itself stays stored.
+    /// Errors of the store. The write itself persists.
     pub(crate) async fn follow_up(&self, happened: &Happened<'_>) -> Result<(), ApiError> {
         for entailed in entailed_by(happened) {
             match entailed {
-                // An account that cannot be made now is made for the first pod that needs it. A namespace that is deleted takes its account along.
+                // An account that cannot be created now is created for the first pod that needs it. A deleted namespace
+                // takes its account along.
                 Entailed::DefaultAccount(namespace) => drop(self.make_default_account(&namespace).await),
                 Entailed::RootCa(namespace) => drop(self.publish_root_ca(&namespace).await),
                 Entailed::AggregatedRules => self.aggregate().await?,

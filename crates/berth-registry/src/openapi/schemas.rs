@@ -1,4 +1,4 @@
-//! Schemas of the types, as upstream writes them.
+//! The schemas of types, in upstream's form.
 
 use crate::{
     patch::merge_keys::{self, KEY_DEFAULTS},
@@ -14,9 +14,9 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 const REFERENCE_PREFIX: &str = "#/components/schemas/";
-/// Where the names of berth's own types stand in for upstream's.
+/// The name prefix under which berth's own types replace upstream's.
 const OWN_TYPES_PREFIX: &str = "io.k8s.api.apps.v1.";
-/// Map types with one owner in server-side apply.
+/// Map types that have one owner in server-side apply.
 const ATOMIC_MAP_TYPES: [&str; 19] = [
     "ConfigMapKeySelector",
     "EndpointAddress",
@@ -39,17 +39,17 @@ const ATOMIC_MAP_TYPES: [&str; 19] = [
     "TypedLocalObjectReference",
 ];
 
-/// Collects the schemas that one document needs.
+/// Collects the schemas of one document.
 pub(super) struct Schemas {
     generator: SchemaGenerator,
-    /// Group, version and kind of the types that are objects of the API.
+    /// The group, version and kind of types that are API objects.
     kinds: Vec<(String, Value)>,
     lists: Vec<(String, Value)>,
-    /// Types that are published as they are, with the descriptions of generated types of the same names.
+    /// Types that are published unchanged, with the descriptions of generated types of the same names.
     published: Map<String, Value>,
 }
 
-/// A kind as `x-kubernetes-group-version-kind` shows it.
+/// Returns a kind as in `x-kubernetes-group-version-kind`.
 pub(super) fn gvk_value(kind: &GroupVersionKind) -> Value {
     json!({"group": kind.group, "version": kind.version, "kind": kind.kind})
 }
@@ -60,18 +60,18 @@ impl Schemas {
         Self { generator: settings.into_generator(), kinds: Vec::new(), lists: Vec::new(), published: Map::new() }
     }
 
-    /// A reference to the schema of a type that is no object of the API by itself.
+    /// Returns a reference to the schema of a type that is not an API object itself.
     pub(super) fn reference<T: JsonSchema>(&mut self) -> Value {
         reference_to(&name_in(&self.generator.subschema_for::<T>()))
     }
 
-    /// A reference to the schema of an object.
+    /// Returns a reference to the schema of an object.
     pub(super) fn object<T: JsonSchema>(&mut self, gvk: &GroupVersionKind) -> Value {
         let schema = self.generator.subschema_for::<T>();
         self.kind(&schema, gvk)
     }
 
-    /// References to the schemas of a resource's kind and of its list.
+    /// Returns references to the schemas of a resource's kind and of its list.
     pub(super) fn resource(&mut self, resource: &Resource) -> (Value, Value) {
         let gvk = resource.gvk();
         let object = match resource.rules.schema(&mut self.generator) {
@@ -113,7 +113,7 @@ impl Schemas {
         reference_to(&name)
     }
 
-    /// `components.schemas`.
+    /// Returns `components.schemas`.
     pub(super) fn finish(mut self) -> Map<String, Value> {
         let definitions = self.generator.take_definitions(false);
         let mut schemas: Map<String, Value> =
@@ -149,12 +149,12 @@ impl TypeProperty {
     }
 }
 
-/// The name that a reference leads to.
+/// Returns the name in a reference.
 pub(super) fn name_of(reference: &Value) -> String {
     reference["$ref"].as_str().unwrap_or_default().trim_start_matches(REFERENCE_PREFIX).to_owned()
 }
 
-/// The name that a generated reference carries, as it is published.
+/// Returns the published name in a generated reference.
 fn name_in(schema: &Schema) -> String {
     let reference = schema.get("$ref").and_then(Value::as_str).unwrap_or_default();
     public_name(reference.trim_start_matches(REFERENCE_PREFIX))
@@ -168,7 +168,7 @@ fn reference_to(name: &str) -> Value {
     json!({"$ref": format!("{REFERENCE_PREFIX}{name}")})
 }
 
-/// A reference beside other words: OpenAPI 3.0 ignores what stands beside `$ref`, so it goes into `allOf`.
+/// Wraps a reference with a description. OpenAPI 3.0 ignores siblings of `$ref`, so the reference goes into `allOf`.
 fn wrap(reference: &Value, description: Option<&str>) -> Value {
     let mut schema = json!({"allOf": [reference], "default": {}});
     if let Some(description) = description {
@@ -177,7 +177,8 @@ fn wrap(reference: &Value, description: Option<&str>) -> Value {
     schema
 }
 
-/// From what Rust's types say to what upstream says: nothing is nullable, references stand in `allOf`, no defaults of Rust's own.
+/// Converts the generated schema to upstream's form: nothing is nullable, references are in `allOf`, and there are no
+/// Rust defaults.
 fn normalise(schema: Value) -> Value {
     match schema {
         Value::Object(members) => normalise_object(members),
@@ -204,7 +205,7 @@ fn normalise_object(mut schema: Map<String, Value>) -> Value {
         }
         schema.insert("allOf".to_owned(), json!([reference]));
     }
-    // Members of `properties` are names of fields, not words of the schema.
+    // Members of `properties` are field names, not keywords of the schema.
     let members = schema.into_iter().map(|(key, value)| match (key.as_str(), value) {
         ("properties", Value::Object(properties)) => {
             let properties = properties.into_iter().map(|(name, schema)| (name, normalise(schema))).collect();
@@ -216,7 +217,7 @@ fn normalise_object(mut schema: Map<String, Value>) -> Value {
     Value::Object(members.collect())
 }
 
-/// `type: [T, null]` and `anyOf: [T, null]` become `T`: an absent field is not null.
+/// Replaces `type: [T, null]` and `anyOf: [T, null]` by `T`, because an absent field is not null.
 fn take_null_out(schema: &mut Map<String, Value>) {
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|name| name != "null");
@@ -234,7 +235,7 @@ fn take_null_out(schema: &mut Map<String, Value>) {
     }
 }
 
-/// Gives a schema the descriptions that another of the same form has, at all depths.
+/// Copies the descriptions of another schema of the same form, at all depths.
 fn describe(schema: &mut Value, described: &Value) {
     match (schema, described) {
         (Value::Object(members), Value::Object(described)) => {
@@ -252,7 +253,7 @@ fn describe(schema: &mut Value, described: &Value) {
     }
 }
 
-/// Adds what makes a type an object of the API to one that is published as it is.
+/// Adds the kind to a type that is published unchanged.
 fn mark_kind(schema: &mut Value, gvk: &Value) {
     schema["x-kubernetes-group-version-kind"] = json!([gvk]);
     let Some(properties) = schema["properties"].as_object_mut() else { return };
@@ -260,7 +261,7 @@ fn mark_kind(schema: &mut Value, gvk: &Value) {
     properties.entry("kind").or_insert_with(|| KIND.schema());
 }
 
-/// Adds what makes a type an object of the API.
+/// Adds the kind to a type that is an API object.
 fn complete_kind(schema: &mut Value, gvk: &Value) {
     schema["x-kubernetes-group-version-kind"] = json!([gvk]);
     if let Some(Value::Array(required)) = schema.get_mut("required") {
@@ -279,7 +280,7 @@ fn complete_kind(schema: &mut Value, gvk: &Value) {
     }
 }
 
-/// Adds what patches and server-side apply know of the fields of a type.
+/// Adds the patch strategies and list types of a type's fields.
 fn mark_fields(name: &str, schema: &mut Value) {
     let short = name.rsplit('.').next().unwrap_or_default();
     if ATOMIC_MAP_TYPES.contains(&short) {
@@ -302,10 +303,10 @@ fn mark_fields(name: &str, schema: &mut Value) {
     }
 }
 
-/// The type that takes any JSON value: it has no type upstream, where k8s-openapi says `object`.
+/// The type for arbitrary JSON. It has no `type` upstream, where k8s-openapi has `object`.
 const ANY: &str = "JSON";
 
-/// A required scalar that is left out counts as its zero, which a later rule may refuse.
+/// Adds the zero value as the default of required scalars. A later rule may reject the zero value.
 fn default_required(schema: &mut Value) {
     let required = schema["required"].as_array().cloned().unwrap_or_default();
     for name in required.iter().filter_map(Value::as_str) {

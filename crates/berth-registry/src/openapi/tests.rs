@@ -1,4 +1,4 @@
-//! What kubectl looks for, and that nothing dangles.
+//! Checks what kubectl reads, and that no reference dangles.
 
 use super::{schemas::gvk_value, *};
 use crate::resource::built_in;
@@ -19,7 +19,7 @@ fn schema<'a>(document: &'a Value, name: &str) -> &'a Value {
     &document["components"]["schemas"][name]
 }
 
-/// Every value under `key`, anywhere.
+/// Collects every value under `key`, at any depth.
 fn find<'a>(value: &'a Value, key: &str, found: &mut Vec<&'a Value>) {
     match value {
         Value::Object(members) => {
@@ -55,7 +55,7 @@ fn every_reference_leads_to_a_schema() {
         let mut references = Vec::new();
         find(&document, "$ref", &mut references);
         assert!(!references.is_empty());
-        // A field of schemas, which definitions of custom resources have, is called so too.
+        // Definitions of custom resources contain a schema field of the same name.
         for reference in references.into_iter().filter(|reference| !reference.is_object()) {
             let pointer = reference.as_str().expect("a text").trim_start_matches('#');
             assert!(document.pointer(pointer).is_some(), "{path}: {reference}");
@@ -128,7 +128,7 @@ fn own_types_have_upstreams_names() {
     assert_eq!(list["properties"]["items"]["description"], "List of deployments");
 }
 
-/// Scripts search the document for them.
+/// Scripts search the document for these texts.
 #[test]
 fn parameters_are_described_in_upstreams_words() {
     let apps = read("apis/apps/v1");
@@ -156,7 +156,7 @@ fn fields_tell_how_they_are_patched() {
     assert_eq!(schema(&apps, "io.k8s.apimachinery.pkg.apis.meta.v1.LabelSelector")["x-kubernetes-map-type"], "atomic");
 }
 
-/// A typo in the table of merge keys would leave a field unmarked.
+/// A typo in the table of merge keys would leave a field without its strategy.
 #[test]
 fn every_entry_of_the_merge_keys_is_a_field_of_a_schema() {
     let documents: Vec<Value> = documents().paths().map(read).collect();
@@ -215,7 +215,8 @@ fn the_old_document_has_no_words_of_the_new() {
     assert_eq!(document["definitions"]["io.k8s.apimachinery.pkg.util.intstr.IntOrString"]["format"], "int-or-string");
 }
 
-/// kubectl validates every document of a file before it sends one: a type that is too narrow keeps the whole file out.
+/// kubectl validates every document of a file before it sends the first one. A type that is too narrow would block the
+/// whole file.
 #[test]
 fn what_may_be_an_object_or_a_list_has_no_type_in_the_old_document() {
     let document = old();

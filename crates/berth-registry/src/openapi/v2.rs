@@ -1,4 +1,4 @@
-//! OpenAPI v2, for clients older than v3: all documents in one, in the older words.
+//! OpenAPI v2, for clients without v3: all documents in one, in the older format.
 
 use super::build;
 use crate::{discovery::group_versions, resource::Resources};
@@ -8,7 +8,7 @@ const REFERENCE_PREFIX: &str = "#/definitions/";
 const GVK: &str = "x-kubernetes-group-version-kind";
 const SYNTAXES: [&str; 2] = ["application/json", "application/yaml"];
 
-/// The whole document.
+/// Returns the whole document.
 pub(super) fn document(resources: &Resources) -> Value {
     let (mut info, mut paths, mut definitions) = (Value::Null, Map::new(), Map::new());
     for version in group_versions(resources) {
@@ -36,7 +36,7 @@ fn members(value: Value) -> impl Iterator<Item = (String, Value)> {
     members.into_iter()
 }
 
-/// A type that is in several documents is marked as a kind in that of its own group only.
+/// Marks a type in several documents as a kind only in that of its own group.
 fn add_definition(definitions: &mut Map<String, Value>, name: String, schema: Value) {
     if definitions.get(&name).is_none_or(|known| known.get(GVK).is_none()) {
         definitions.insert(name, schema);
@@ -51,7 +51,7 @@ fn path_item(item: Value) -> Value {
     Value::Object(members(item).map(convert).collect())
 }
 
-/// Bodies are parameters; what is taken and given is said once for all answers.
+/// Converts an operation: the body becomes a parameter, and the media types apply to all responses.
 fn operation(mut operation: Value) -> Value {
     let content: Map<_, _> = members(operation["requestBody"]["content"].take()).collect();
     let mut all = parameters(operation["parameters"].take());
@@ -77,7 +77,7 @@ fn response(mut answer: Value) -> Value {
     }
 }
 
-/// The type stands in the parameter itself.
+/// Converts parameters: v2 has the type in the parameter itself.
 fn parameters(list: Value) -> Value {
     let parameter = |mut value: Value| {
         if let Value::Object(parameter) = &mut value {
@@ -99,7 +99,8 @@ fn schema(value: Value) -> Value {
         schema_of.extend(parts.into_iter().filter(|part| part.get("$ref").is_some()).flat_map(members));
     }
     remove_new_words(&mut schema_of);
-    // What may be an object or a list has no type there, as upstream's has none: kubectl would hold every value against the one that is named.
+    // A value that may be an object or a list has no type here, as upstream. kubectl would validate every value against
+    // a type.
     if schema_of.remove("oneOf").is_some_and(|parts| is_scalar(&parts)) {
         schema_of.insert("type".to_owned(), json!("string"));
         schema_of.insert("format".to_owned(), json!("int-or-string"));
@@ -116,7 +117,8 @@ fn schema(value: Value) -> Value {
     Value::Object(schema_of.into_iter().map(convert).collect())
 }
 
-/// Removes what the older form cannot express of a custom resource. Where it could express only a part of a type, the schema has no type.
+/// Removes keywords of a custom resource that v2 cannot express. If v2 could express only a part of a type, the schema
+/// has no type.
 ///
 /// Source: upstream `apiextensions-apiserver/pkg/controller/openapi/v2`, `ToStructuralOpenAPIV2`.
 fn remove_new_words(schema: &mut Map<String, Value>) {
@@ -128,7 +130,7 @@ fn remove_new_words(schema: &mut Map<String, Value>) {
     ["anyOf", "not"].iter().for_each(|word| _ = schema.remove(*word));
 }
 
-/// Whether each alternative is a number or a text.
+/// Whether each alternative is a number or a string.
 fn is_scalar(alternatives: &Value) -> bool {
     let is_one = |part: &Value| matches!(part["type"].as_str(), Some("integer" | "number" | "string"));
     alternatives.as_array().is_some_and(|parts| parts.iter().all(is_one))

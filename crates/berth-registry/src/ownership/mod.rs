@@ -1,8 +1,8 @@
-//! `metadata.managedFields`: who owns which fields, kept up at every write (KEP-555).
+//! `metadata.managedFields`: records the owners of fields at every write (KEP-555).
 //!
-//! An object of which nobody's ownership was recorded stays so until somebody applies it; then all that it holds counts as owned by
-//! `before-first-apply`. That is upstream's rule for objects from before it kept records, and berth's for those that its own controllers
-//! make ([`is_recorded`]).
+//! An object without recorded owners has none until the first apply. Then `before-first-apply` owns all its fields.
+//! That is upstream's rule for objects from before it recorded owners. In berth it also applies to objects of its own
+//! controllers ([`is_recorded`]).
 
 mod kinds;
 
@@ -21,29 +21,29 @@ use berth_store::env::Timestamp;
 use kinds::fields_of;
 use serde_json::Value;
 
-/// The manager whose applies keep the annotation of client-side apply up to date.
+/// The manager whose applies update the annotation of client-side apply.
 const KUBECTL: &str = "kubectl";
-/// Total of keys and values of annotations; more are refused.
+/// The maximum total size of annotation keys and values.
 const ANNOTATION_BYTES_MAX: usize = 256 << 10;
 
-/// Who writes, by which door, and when.
+/// The author of a write, its subresource and its time.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Author<'a> {
     pub(crate) actor: &'a Actor,
     /// `fieldManager`.
     pub(crate) manager: &'a str,
-    /// `None`: the object itself.
+    /// The subresource. `None`: the object itself.
     pub(crate) subresource: Option<Subresource>,
     pub(crate) now: Timestamp,
 }
 
-/// Who owns the fields of an object after a write.
+/// How a write determines the owners of fields.
 pub(crate) enum Owners {
-    /// They follow the change: what is new or different is its author's.
+    /// They follow the change: its author owns new and changed fields.
     Follow,
-    /// An apply has settled it.
+    /// An apply has determined them.
     Decided(Managers),
-    /// As before.
+    /// They stay unchanged.
     Unchanged,
 }
 
@@ -53,24 +53,25 @@ impl Author<'_> {
         Writer { name: self.manager.to_owned(), api_version: resource.api_version().to_owned(), subresource }
     }
 
-    /// Entries through `/scale` have no time, as upstream's.
+    /// Returns the time of an entry. Entries through `/scale` have none, as upstream.
     fn time(&self) -> Option<Time> {
         (self.subresource != Some(Subresource::Scale)).then(|| Time(whole_seconds(self.now)))
     }
 }
 
-/// Whether the owners of a new object are recorded from the start. Controllers in this process make theirs by the thousand: records would
-/// double the bytes of a pod and treble the time of each of its writes, and nobody applies to such objects.
+/// Whether the owners of a new object are recorded from the start. Controllers in this process create thousands of
+/// objects, to which users rarely apply. Records would double the size of a pod and triple the time of its writes.
 pub(crate) fn is_recorded(body: &Body) -> bool {
     matches!(body, Body::Json(_))
 }
 
-/// What a request says about owners. Taken out before anything is defaulted, which would make an empty list an absent one.
+/// Removes and returns the managed fields of a request. This precedes defaulting, which would make an empty list
+/// absent.
 pub(crate) fn take_given(object: &mut dyn Object) -> Option<Vec<ManagedFieldsEntry>> {
     object.meta_mut().managed_fields.take()
 }
 
-/// Records who owns what of a new object.
+/// Records the owners of a new object.
 pub(crate) fn record_create(resource: &Resource, object: &mut dyn Object, given: Option<&[ManagedFieldsEntry]>, author: &Author<'_>) {
     let kind = fields_of(resource);
     let mut managers = given.and_then(|given| Managers::decode(given).ok()).unwrap_or_default();
@@ -79,13 +80,14 @@ pub(crate) fn record_create(resource: &Resource, object: &mut dyn Object, given:
     set(object, &managers);
 }
 
-/// Writes the owners of an object that an apply makes.
+/// Sets the owners of an object that an apply creates.
 pub(crate) fn record_applied_create(object: &mut dyn Object, managers: &Managers) {
     set(object, managers);
 }
 
-/// Records what a change that is no apply gave to its author. The stored owners count; a request may rewrite or, by an empty list or
-/// one empty entry, forget them, but not through a subresource. Gives the fields of the new object, if any has an owner.
+/// Records the author of a change, other than an apply, as the owner of changed fields. The stored owners apply. A
+/// request may rewrite them, or reset them by an empty list or one empty entry, but not through a subresource. Returns
+/// the fields of the new object if any has an owner.
 pub(crate) fn record_update(
     resource: &Resource,
     old: &mut SharedObject,
@@ -93,7 +95,7 @@ pub(crate) fn record_update(
     given: Option<Vec<ManagedFieldsEntry>>,
     author: &Author<'_>,
 ) -> Option<Value> {
-    // Out of the way while both are turned into documents. To be changed for nothing, an object that is shared would be copied.
+    // Removed while both objects are converted. Changing a shared object without need would copy it.
     let has_owners = old.meta().managed_fields.is_some();
     let stored = if has_owners { old.meta_mut().managed_fields.take() } else { None };
     let entries = match given.filter(|_| author.subresource.is_none()) {
@@ -114,7 +116,7 @@ pub(crate) fn record_update(
     fields
 }
 
-/// No field manager owns what the rules of an update took out of what was `sent`. Cost: the object as a document once more.
+/// Removes the ownership of `sent` fields that the rules of an update dropped. Costs another conversion of the object.
 pub(crate) fn forget_lost(resource: &Resource, entries: &mut Vec<ManagedFieldsEntry>, sent: &Value, settled: &dyn Object) {
     let kind = fields_of(resource);
     let settled = document(kind, settled);
@@ -139,7 +141,7 @@ fn has_lost(sent: &Value, settled: &Value) -> bool {
     }
 }
 
-/// Entries as a client rewrites them; `None`: it does not understand them.
+/// Returns the entries as a client rewrites them, or `None` if they are invalid.
 fn read(given: &[ManagedFieldsEntry]) -> Option<Vec<ManagedFieldsEntry>> {
     Managers::decode(given).ok().map(|managers| managers.encode()).filter(|entries| !entries.is_empty())
 }
@@ -152,7 +154,7 @@ fn is_reset(given: &[ManagedFieldsEntry]) -> bool {
     }
 }
 
-/// The owners that stand in an object. They were written here, or checked when a client wrote them.
+/// Returns the owners in an object. The server wrote them, or validated them in a request.
 fn stored(object: &dyn Object) -> Managers {
     object.meta().managed_fields.as_deref().and_then(|entries| Managers::decode(entries).ok()).unwrap_or_default()
 }
@@ -161,7 +163,7 @@ fn set(object: &mut dyn Object, managers: &Managers) {
     object.meta_mut().managed_fields = (!managers.is_empty()).then(|| managers.encode());
 }
 
-/// Describes a change and has it carried out.
+/// Builds the description of a change and calls `carry_out` with it.
 fn change<T>(resource: &Resource, old: &Value, new: &Value, author: &Author<'_>, carry_out: impl FnOnce(&Update<'_>) -> T) -> T {
     let kind = fields_of(resource);
     let (writer, now) = (author.writer(resource), author.time());
@@ -170,7 +172,7 @@ fn change<T>(resource: &Resource, old: &Value, new: &Value, author: &Author<'_>,
     carry_out(&Update { root: kind.root(), old, new, writer: &writer, ignored, now: now.as_ref(), versions: &versions })
 }
 
-/// The other versions of a resource, as far as ownership goes.
+/// The other versions of a resource, for field ownership.
 #[derive(Debug)]
 struct OtherVersions<'a> {
     resource: &'a Resource,
@@ -192,7 +194,7 @@ impl Versions for OtherVersions<'_> {
     }
 }
 
-/// An object's fields as far as they can be owned.
+/// Returns the ownable fields of an object.
 fn document(kind: &KindFields, object: &dyn Object) -> Value {
     let mut document = object.to_value();
     if let Some(metadata) = document.get_mut("metadata").and_then(Value::as_object_mut) {
@@ -202,16 +204,16 @@ fn document(kind: &KindFields, object: &dyn Object) -> Value {
     document
 }
 
-/// The outcome of an apply.
+/// The result of an apply.
 pub(crate) struct Applied {
     pub(crate) document: Value,
     pub(crate) managers: Managers,
 }
 
-/// Applies `config` to a stored object, or to nothing.
+/// Applies `config` to a stored object, or creates one.
 ///
 /// # Errors
-/// 400 for what does not fit the kind, conflicts.
+/// 400 for a configuration that does not fit the kind, or conflicts.
 pub(crate) fn apply(
     target: &Target,
     live: Option<&dyn Object>,
@@ -260,7 +262,7 @@ fn refused(target: &Target, error: ApplyError) -> ApiError {
     }
 }
 
-/// Where client-side apply has been at work, its annotation says what was applied last; one that no longer fits goes.
+/// Updates the annotation of client-side apply if it exists. An outdated one is removed.
 fn renew_last_applied(document: &mut Value, config: &Value) {
     let Some(annotations) = document.pointer_mut("/metadata/annotations").and_then(Value::as_object_mut) else { return };
     if annotations.get(LAST_APPLIED_ANNOTATION).and_then(Value::as_str).is_none_or(str::is_empty) {
@@ -278,14 +280,14 @@ fn renew_last_applied(document: &mut Value, config: &Value) {
     }
 }
 
-/// No field manager owns what the rules of an update took out of the outcome of an apply: a block of defaults that is beside its type no more, a field
-/// whose gate is off.
+/// Removes the ownership of fields that the rules of an update dropped from an apply's result, such as a block that no
+/// longer fits its type, or a field whose gate is off.
 pub(crate) fn forget_dropped(resource: &Resource, managers: &mut Managers, applied: &dyn Object, settled: &dyn Object) {
     let kind = fields_of(resource);
     managers.forget_removed(kind.root(), &document(kind, applied), &document(kind, settled));
 }
 
-/// Writes the owners after an apply into its result. An apply that changed nothing, not even who owns what, also leaves all times.
+/// Writes the owners after an apply. If the apply changed nothing, not even owners, the timestamps stay too.
 pub(crate) fn record_apply(old: &dyn Object, new: &mut dyn Object, managers: &Managers) {
     set(new, managers);
     if !stored(old).same_owners(managers) {

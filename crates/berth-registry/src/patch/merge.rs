@@ -1,9 +1,9 @@
-//! RFC 7386, and how to make such a patch.
+//! JSON merge patch (RFC 7386), and its computation.
 
 use serde_json::{Map, Value};
 use std::collections::BTreeSet;
 
-/// `doc` after the merge patch: null deletes, objects merge, all else replaces. Idempotent.
+/// Applies the merge patch to `doc`: null deletes, objects merge, other values replace. Idempotent.
 #[must_use]
 pub fn merge(doc: Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
@@ -22,9 +22,10 @@ pub fn merge(doc: Value, patch: &Value) -> Value {
     Value::Object(members)
 }
 
-/// The merge patch that brings `live` to `new`, deleting only what `last_applied` had: what others have set stays.
+/// Returns the merge patch from `live` to `new`. It deletes only fields of `last_applied`, so fields of other managers
+/// remain.
 ///
-/// An empty object if nothing is to be done. Lists are replaced as a whole.
+/// An empty object if nothing changes. Lists are replaced as a whole.
 #[must_use]
 pub fn three_way_merge(last_applied: &Value, new: &Value, live: &Value) -> Value {
     let mut patch = Map::new();
@@ -47,15 +48,16 @@ pub fn three_way_merge(last_applied: &Value, new: &Value, live: &Value) -> Value
     Value::Object(patch)
 }
 
-/// `live` with the fields that differ between `last_applied` and `new`, and no others: what others have set stays, also where `new` says something else.
+/// Returns `live` with the fields that differ between `last_applied` and `new`, and no others. Values of other managers
+/// remain, even if `new` has another value.
 ///
-/// Lists of named items are merged by name where all three have one. Other lists are replaced as a whole.
+/// Lists of named items are merged by name if all three have one. Other lists are replaced as a whole.
 #[must_use]
 pub fn merge_changes(last_applied: &Value, new: &Value, live: &Value) -> Value {
     changed(Some(last_applied), Some(new), Some(live)).unwrap_or(Value::Null)
 }
 
-/// `None`: it is not there.
+/// `None` means that the value is absent.
 fn changed(last: Option<&Value>, new: Option<&Value>, live: Option<&Value>) -> Option<Value> {
     if last == new {
         return live.cloned();
@@ -84,7 +86,7 @@ fn changed(last: Option<&Value>, new: Option<&Value>, live: Option<&Value>) -> O
 
 type Named<'v> = Vec<(&'v str, &'v Value)>;
 
-/// The items of the manifest in its order, then those that others have added.
+/// Returns the items of the manifest in its order, then those that other managers added.
 fn changed_items(last: &Named<'_>, new: &Named<'_>, live: &Named<'_>) -> Value {
     let of = |items: &Named<'_>, name: &str| items.iter().find(|(other, _)| *other == name).map(|(_, item)| (*item).clone());
     let wanted = new.iter().filter_map(|(name, item)| changed(of(last, name).as_ref(), Some(*item), of(live, name).as_ref()));
@@ -93,7 +95,7 @@ fn changed_items(last: &Named<'_>, new: &Named<'_>, live: &Named<'_>) -> Value {
     wanted.chain(added).collect()
 }
 
-/// The items with their names; `None` where some have none, or two have the same.
+/// Returns the items with their names, or `None` if a name is missing or duplicate.
 fn named(items: &[Value]) -> Option<Named<'_>> {
     let named: Named<'_> = items.iter().map(|item| Some((item.get("name")?.as_str()?, item))).collect::<Option<_>>()?;
     let names: BTreeSet<&str> = named.iter().map(|(name, _)| *name).collect();
@@ -110,7 +112,7 @@ pub(super) mod tests {
     use proptest::prelude::*;
     use serde_json::json;
 
-    /// Any small document.
+    /// Generates any small document.
     pub(in super::super) fn document() -> impl Strategy<Value = Value> {
         let leaf =
             prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from), (0..3).prop_map(Value::from), "[xy]".prop_map(Value::from)];
@@ -122,7 +124,7 @@ pub(super) mod tests {
         })
     }
 
-    /// Without nulls, as what is stored has none.
+    /// Removes nulls, which stored values never have.
     fn stored(value: Value) -> Value {
         match value {
             Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! Kubernetes' strategic merge patch: a merge patch that knows lists by key and takes directives.
+//! Kubernetes' strategic merge patch: a merge patch with list keys and directives.
 
 use super::merge_keys;
 use crate::resource::merge_rules::{MergeRule, PatchStrategy};
@@ -11,10 +11,10 @@ const RETAIN_KEYS: &str = "$retainKeys";
 const ORDER_PREFIX: &str = "$setElementOrder/";
 const DELETE_PREFIX: &str = "$deleteFromPrimitiveList/";
 
-/// `doc`, an object of `resource`, after a strategic merge patch.
+/// Applies a strategic merge patch to `doc`, an object of `resource`.
 ///
 /// # Errors
-/// [`ApiError::BadRequest`] if the patch is no object, misuses a directive, or names an element of a list without its key.
+/// [`ApiError::BadRequest`] if the patch is not an object, misuses a directive, or has a list element without its key.
 pub fn strategic(doc: &Value, patch: &Value, resource: &Resource) -> Result<Value, ApiError> {
     let (Value::Object(doc), Value::Object(patch)) = (doc, patch) else {
         return bad("a strategic merge patch is a JSON object");
@@ -28,14 +28,14 @@ fn bad<T>(message: impl Into<String>) -> Result<T, ApiError> {
     Err(ApiError::BadRequest { message: message.into() })
 }
 
-/// What `$patch` says of the object that holds it.
+/// The directive `$patch` of an object.
 enum Directive {
     Merge,
     Replace,
     Delete,
 }
 
-/// Takes `$patch` out of `patch`.
+/// Removes and returns `$patch`.
 fn take_directive(patch: &mut Object) -> Result<Directive, ApiError> {
     match patch.remove(DIRECTIVE) {
         None => Ok(Directive::Merge),
@@ -82,7 +82,7 @@ fn merge_member(old: Option<Value>, value: Value, rule: Option<&MergeRule>) -> R
     }
 }
 
-/// Takes `$retainKeys` out of `patch` and drops the members of `doc` that it does not name.
+/// Removes `$retainKeys` from `patch`, and drops all other members of `doc`.
 fn retain_keys(doc: &mut Object, patch: &mut Object) -> Result<(), ApiError> {
     let keys = match patch.remove(RETAIN_KEYS) {
         None => return Ok(()),
@@ -99,7 +99,7 @@ fn retain_keys(doc: &mut Object, patch: &mut Object) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Takes `$setElementOrder/name` and the list itself out of `patch` and leaves the merged, ordered list in `doc`.
+/// Removes `$setElementOrder/name` and the list itself from `patch`. Leaves the merged, ordered list in `doc`.
 fn merge_ordered_list(doc: &mut Object, patch: &mut Object, name: &str, of: &str) -> Result<(), ApiError> {
     let Some(Value::Array(order)) = patch.remove(&format!("{ORDER_PREFIX}{name}")) else {
         return bad(format!("{ORDER_PREFIX}{name} must be a list"));
@@ -131,7 +131,7 @@ fn list_member(value: Option<&Value>, name: &str) -> Result<Option<Vec<Value>>, 
     }
 }
 
-/// Elements of the patch must stand in the order that it asks for.
+/// Checks that the elements of the patch are in the requested order.
 fn check_order(items: &[Value], order: &[Value], key: Option<&str>, name: &str) -> Result<(), ApiError> {
     let mut order = order.iter().map(|at| identity(at, key));
     let deleted = |item: &Value| item.get(DIRECTIVE).is_some();
@@ -154,7 +154,7 @@ fn delete_from_primitive_list(doc: &mut Object, name: &str, deleted: &Value) -> 
     Ok(())
 }
 
-/// The member that tells elements of a list apart, if they are objects.
+/// Returns the merge key of a list of objects.
 fn merge_key(strategy: PatchStrategy) -> Option<&'static str> {
     match strategy {
         PatchStrategy::Key(key) | PatchStrategy::KeyRetainKeys(key) => Some(key),
@@ -162,7 +162,7 @@ fn merge_key(strategy: PatchStrategy) -> Option<&'static str> {
     }
 }
 
-/// What tells an element apart: its key, or all of it; empty if it lacks the key.
+/// Returns the identity of an element: its key, or the whole element. Empty if the key is missing.
 fn identity(element: &Value, key: Option<&str>) -> String {
     match key {
         Some(key) => element.get(key).map(Value::to_string).unwrap_or_default(),
@@ -170,7 +170,8 @@ fn identity(element: &Value, key: Option<&str>) -> String {
     }
 }
 
-/// Where each element first stands. Lists may be long, so that looking through them for every element would not do.
+/// Returns the first position of each element. Lists may be long, so a linear search for each element would be too
+/// slow.
 fn positions(list: &[Value], key: Option<&str>) -> BTreeMap<String, usize> {
     let mut positions = BTreeMap::new();
     for (at, element) in list.iter().enumerate() {
@@ -230,11 +231,11 @@ fn key_of<'a>(item: &'a Object, key: &str) -> Result<&'a Value, ApiError> {
     }
 }
 
-/// Elements that `order` names come in that order; the others keep the server's. Where the server does not know which of two comes first,
-/// the one that `order` names does.
+/// Sorts elements: those in `order` have that order, the others keep the server's. If the server's order does not
+/// relate two elements, the one in `order` comes first.
 fn sort_elements(items: Vec<Value>, order: &[Value], server_order: &[Value], key: Option<&str>) -> Vec<Value> {
     let (order, server_order) = (positions(order, key), positions(server_order, key));
-    // Both places of each are found once: what tells an element apart may be long.
+    // Finds both positions of each element once, because identities may be long.
     let placed = items.into_iter().map(|item| {
         let identity = identity(&item, key);
         (order.get(&identity).copied(), server_order.get(&identity).copied(), item)
@@ -254,7 +255,7 @@ fn sort_elements(items: Vec<Value>, order: &[Value], server_order: &[Value], key
     sorted
 }
 
-/// What a patch adds where nothing was: without directives, nulls and deleted elements.
+/// Returns what a patch adds to an empty place: without directives, nulls and deleted elements.
 fn without_directives(value: Value) -> Value {
     match value {
         Value::Object(members) => {

@@ -1,4 +1,4 @@
-//! What a kind can do that its name does not say: reading its objects, printing them, describing them.
+//! The behavior of a kind: how to decode, print and describe its objects.
 
 use super::{Printed, PrinterColumn, Resource};
 pub use berth_api::decode::DecodeError;
@@ -13,30 +13,30 @@ use std::{borrow::Cow, marker::PhantomData};
 /// An object decoded from a request or from the store.
 pub type BoxObject = Box<dyn Object>;
 
-/// The rules of one kind, as far as there is no object yet or the object is only shown. From then on an object has its rules with it:
-/// defaults, preparation, validation are [`Object`]'s.
+/// The rules of one kind for which no object exists yet, or for which the object is only presented. Defaults,
+/// preparation and validation are methods of [`Object`].
 pub trait Rules: Send + Sync + 'static {
-    /// Reads what a client sent.
+    /// Decodes the body of a request.
     ///
     /// # Errors
     /// A value of the wrong type, with the path of the field.
     fn decode(&self, value: Value) -> Result<Decoded, DecodeError>;
 
-    /// Reads what the store holds, or any JSON whose unknown fields do not matter: quicker than [`Rules::decode`].
+    /// Decodes stored bytes, or any JSON whose unknown fields are irrelevant. Faster than [`Rules::decode`].
     ///
     /// # Errors
-    /// Bytes that are no object of the kind.
+    /// The bytes are not an object of the kind.
     fn decode_stored(&self, bytes: &[u8]) -> Result<BoxObject, DecodeError>;
 
-    /// As [`Rules::decode_stored`], of JSON as a tree.
+    /// Does the same as [`Rules::decode_stored`] for a JSON tree.
     ///
     /// # Errors
-    /// A tree that is no object of the kind.
+    /// The tree is not an object of the kind.
     fn decode_tree(&self, tree: &Value) -> Result<BoxObject, DecodeError> {
         self.decode_stored(tree.to_string().as_bytes())
     }
 
-    /// An object of the kind that was made elsewhere in this process, as [`Rules::decode_stored`] would give it.
+    /// Converts an object that this process created elsewhere to the result of [`Rules::decode_stored`].
     ///
     /// # Errors
     /// As [`Rules::decode_stored`].
@@ -44,31 +44,32 @@ pub trait Rules: Send + Sync + 'static {
         Ok(object)
     }
 
-    /// Columns of its Table; exactly one has the format `name`.
+    /// Returns the columns of its Table. Exactly one has the format `name`.
     fn columns(&self) -> Cow<'_, [PrinterColumn<'_>]>;
 
-    /// The cells of one row, one per column; `now` is for ages.
+    /// Returns the cells of one row, one per column. `now` is for ages.
     fn cells(&self, object: &dyn Object, now: Timestamp) -> Vec<Value>;
 
-    /// Conditions of one row, by which clients may hide it.
+    /// Returns the conditions of one row, from which clients may hide it.
     fn row_conditions(&self, _object: &dyn Object) -> Vec<Value> {
         Vec::new()
     }
 
-    /// The JSON schema of the kind, for OpenAPI and for who owns which field. The types that it refers to are left in the generator.
+    /// Returns the JSON schema of the kind, for OpenAPI and field ownership. Referenced types stay in the generator.
     fn schema(&self, generator: &mut SchemaGenerator) -> KindSchema;
 
-    /// The other versions of the kind that are served.
+    /// Returns the other served versions of the kind.
     fn other_versions(&self) -> Vec<Resource> {
         Vec::new()
     }
 
-    /// A document in another version of the kind. `None`: it has no counterpart.
+    /// Converts a document to another version of the kind. `None`: it has no counterpart.
     fn convert(&self, _document: &Value, _from: &str, _to: &str) -> Option<Value> {
         None
     }
 
-    /// What every object of the kind has before a manager owns a field. `None`: metadata, and the spec and the status that its schema has.
+    /// Returns the fields of every object of the kind before a manager owns a field. `None`: metadata, and the spec and
+    /// status of its schema.
     fn empty(&self) -> Option<Value> {
         None
     }
@@ -77,24 +78,24 @@ pub trait Rules: Send + Sync + 'static {
 /// The JSON schema of a kind.
 #[derive(Debug)]
 pub enum KindSchema {
-    /// A reference to the schema in the generator, in the words of Rust's types.
+    /// A reference to the schema in the generator, in the form of Rust types.
     Generated(Schema),
-    /// As OpenAPI publishes it.
+    /// The schema as OpenAPI publishes it.
     Published(Published),
 }
 
-/// How the objects of a resource are stored, if that can be another form than the one that it serves.
+/// The stored form of a resource's objects, if it can differ from the served form.
 pub(crate) trait StoredForm: Send + Sync + 'static {
-    /// `v1`: the version in which objects are stored.
+    /// Returns the storage version: `v1`.
     fn api_version(&self) -> &str;
 
-    /// The bytes to store of an object.
+    /// Encodes an object for the store.
     ///
     /// # Errors
     /// [`FormError`].
     fn encode(&self, object: &dyn Object) -> Result<Bytes, FormError>;
 
-    /// What is shown of stored bytes. `None`: they are shown as they are.
+    /// Converts stored bytes to the served form. `None`: they are the same.
     ///
     /// # Errors
     /// [`FormError`].
@@ -112,16 +113,16 @@ pub(crate) enum FormError {
     Conversion(#[from] ConversionError),
 }
 
-/// An object and what its JSON held besides.
+/// A decoded object and the unknown fields of its JSON.
 #[derive(Debug)]
 pub struct Decoded {
     /// The object, without defaults.
     pub object: BoxObject,
-    /// Paths of fields that the kind does not have.
+    /// The paths of unknown fields.
     pub unknown: Vec<String>,
 }
 
-/// The rules of a kind that is a type of Rust.
+/// The rules of a kind with a Rust type.
 pub(super) struct Typed<K>(PhantomData<fn() -> K>);
 
 impl<K> Typed<K> {

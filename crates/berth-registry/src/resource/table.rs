@@ -1,4 +1,4 @@
-//! The table itself: what is served at one moment, and how that changes.
+//! The resource table: the currently served resources, and changes to them.
 
 use super::Resource;
 use crate::document::Documents;
@@ -15,15 +15,15 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard},
 };
 
-/// The resources that are served at one moment, and the documents that say so.
+/// The resources that are served at one moment, and the documents that describe them.
 pub struct Resources {
-    /// Those of one group stand together, and of these those of one version; groups and versions are in order of preference.
+    /// Grouped by group and version, in order of preference.
     all: Vec<Arc<Resource>>,
-    /// The same by plural and group; versions of one are in order of preference.
+    /// The same, sorted by plural and group. Versions of one resource are in order of preference.
     by_name: Vec<Arc<Resource>>,
-    /// The same by kind and version.
+    /// The same, sorted by kind and version.
     by_kind: Vec<Arc<Resource>>,
-    /// The one of each place in the store in whose version objects are stored, else the first, by the place.
+    /// One resource per key prefix: the storage version, or otherwise the first. Sorted by prefix.
     by_prefix: Vec<Arc<Resource>>,
     pub(crate) documents: Documents,
 }
@@ -39,7 +39,7 @@ impl Resources {
         let mut by_name = all.clone();
         by_name.sort_by(|a, b| order(a, b.group(), b.plural()));
         let mut by_prefix: Vec<_> = all.iter().filter(|resource| !resource.is_review()).cloned().collect();
-        // Of the versions of one resource, the one in which objects are stored knows their fields.
+        // Of the versions of one resource, the storage version comes first.
         by_prefix.sort_by(|a, b| a.prefix().cmp(b.prefix()).then_with(|| b.is_stored_version().cmp(&a.is_stored_version())));
         by_prefix.dedup_by(|other, first| other.prefix() == first.prefix());
         let mut by_kind = all.clone();
@@ -47,45 +47,46 @@ impl Resources {
         Self { all, by_name, by_kind, by_prefix, documents: Documents::default() }
     }
 
-    /// All of them, in the order in which groups are preferred and kinds are shown.
+    /// Returns all resources, in order of preference of their groups.
     #[must_use]
     pub fn all(&self) -> &[Arc<Resource>] {
         &self.all
     }
 
-    /// Those that are stored.
+    /// Returns the stored resources.
     pub fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
         self.all.iter().filter(|resource| !resource.is_review())
     }
 
-    /// The resource at `/apis/{group}/{version}/…/{plural}`. May be a review.
+    /// Returns the resource at `/apis/{group}/{version}/…/{plural}`, which may be a review.
     #[must_use]
     pub fn find(&self, name: &GroupVersionResource) -> Option<&Arc<Resource>> {
         self.versions(&name.group, &name.plural).find(|resource| *resource.version() == name.version)
     }
 
-    /// The resource of a stored object by what its JSON says: `apps/v1`, `Deployment`.
+    /// Returns the resource of a stored object with these members: `apps/v1`, `Deployment`.
     #[must_use]
     pub fn by_kind(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
         self.named(kind).filter(|resource| !resource.is_review())
     }
 
-    /// The same, of a review too.
+    /// Returns the same, or a review.
     pub(super) fn named(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
         let at = self.by_kind.binary_search_by(|resource| resource.gvk().cmp(kind)).ok()?;
         Some(&self.by_kind[at])
     }
 
-    /// The resource of stored objects by its qualified name, in the preferred version: `apps`, `deployments`.
+    /// Returns the resource of stored objects by its qualified name (`apps`, `deployments`), in the preferred version.
     #[must_use]
     pub fn by_name(&self, name: &GroupResource) -> Option<&Arc<Resource>> {
         self.versions(&name.group, &name.plural).find(|resource| !resource.is_review())
     }
 
-    /// The resource of a stored object by its key, or what keys of several begin with; of several resources at one place the first.
+    /// Returns the resource of a stored object by its key or a key prefix. If several resources share the prefix, the
+    /// first.
     #[must_use]
     pub fn by_key(&self, text: &str) -> Option<&Arc<Resource>> {
-        // Since none is stored within another, only the last one before the key can be it.
+        // No prefix is within another, so only the last one before the key can match.
         let behind = self.by_prefix.partition_point(|resource| resource.prefix() <= text);
         self.by_prefix[..behind].last().filter(|resource| text.starts_with(resource.prefix()))
     }
@@ -100,15 +101,15 @@ fn order(resource: &Resource, group: &str, plural: &str) -> Ordering {
     (resource.plural().as_str(), resource.group().as_str()).cmp(&(plural, group))
 }
 
-/// The resource table: the built-in kinds, and those that come and go while the server runs.
+/// The resource table: the built-in kinds, and custom kinds that are added and removed at run time.
 ///
-/// A request asks once what is served and keeps to that. Kinds change seldom and are read all the time: each change makes the whole list,
-/// and with it the documents, anew.
+/// A request reads the table once and keeps the result. Kinds change rarely and are read all the time, so each change
+/// rebuilds the whole list and its documents.
 pub struct ResourceTable {
     current: RwLock<Current>,
 }
 
-/// What is served, for as long as it is that.
+/// The served resources until the next change.
 struct Current {
     resources: Arc<Resources>,
     life: Life,
@@ -123,10 +124,10 @@ impl Current {
 /// Why a definition cannot be served.
 #[derive(Debug, thiserror::Error)]
 pub enum DefineError {
-    /// It contradicts itself.
+    /// The definition is inconsistent.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Invalid(Vec<FieldError>),
-    /// A name or a place in the store is another resource's.
+    /// Another resource has its name or its key prefix.
     #[error(transparent)]
     Taken(#[from] Taken),
 }
@@ -134,58 +135,60 @@ pub enum DefineError {
 /// Why a kind cannot be added.
 #[derive(Debug, thiserror::Error)]
 pub enum Taken {
-    /// Its name, or its kind's, is another's.
+    /// Another resource has its name or its kind.
     #[error("{} has another resource {plural} or kind {} already", kind.group_version(), kind.kind)]
     Name {
-        /// The kind that was to be added.
+        /// The rejected kind.
         kind: GroupVersionKind,
         /// `deployments`.
         plural: ApiName,
     },
-    /// Objects of another resource are stored where its objects would be, above or below.
+    /// The key prefix overlaps with that of another resource.
     #[error("{prefix} is where another resource is stored")]
     Place {
-        /// What its keys would begin with.
+        /// The key prefix.
         prefix: String,
     },
 }
 
 impl ResourceTable {
-    /// The table of these kinds.
+    /// Returns the table of these kinds.
     pub(super) fn of(resources: Arc<Resources>) -> Self {
         Self { current: RwLock::new(Current::new(resources)) }
     }
 
-    /// What is served now. Costs a lock that is held for a moment.
+    /// Returns the currently served resources. Locks briefly.
     #[must_use]
     pub fn resources(&self) -> Arc<Resources> {
         Arc::clone(&self.current().resources)
     }
 
-    /// What is served now, and what resolves when that is something else.
+    /// Returns the currently served resources, and a future that resolves when they change.
     pub fn follow(&self) -> (Arc<Resources>, Ended) {
         let current = self.current();
         (Arc::clone(&current.resources), current.life.ended.clone())
     }
 
     fn current(&self) -> RwLockReadGuard<'_, Current> {
-        // Nothing panics while it is held: what is there is whole.
+        // No code panics while it holds the lock, so the content is consistent.
         self.current.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Serves one more kind; in place of the one of the same group, version and plural if that was added before.
+    /// Serves another kind. It replaces an added kind of the same group, version and plural.
     ///
     /// # Errors
-    /// [`Taken`]: that is a built-in kind, or the kind is another resource's in that version, or its place in the store. Nothing changes then.
+    /// [`Taken`]: the kind is built in, or another resource has its kind in that version or its key prefix. Nothing
+    /// changes then.
     pub fn add(&self, resource: Resource) -> Result<Arc<Resource>, Taken> {
         self.change(|all| add(all, resource))
     }
 
-    /// Serves the served versions of a definition, in place of those of an earlier definition of the same group and plural. Objects that are stored
-    /// in a version that the definition still has are served in all of them.
+    /// Serves the served versions of a definition. They replace those of an earlier definition of the same group and
+    /// plural. Objects stored in any version that the definition still has are served in all of them.
     ///
     /// # Errors
-    /// A definition that contradicts itself, names or a place in the store that are another resource's. Nothing changes then.
+    /// The definition is inconsistent, or another resource has one of its names or its key prefix. Nothing changes
+    /// then.
     pub fn define(&self, definition: Definition) -> Result<Vec<Arc<Resource>>, DefineError> {
         let kind = Kind::new(definition).map_err(DefineError::Invalid)?;
         let is_earlier = |resource: &Arc<Resource>| resource.added.is_some() && resource.group_resource() == kind.resource();
@@ -199,7 +202,8 @@ impl ResourceTable {
         })
     }
 
-    /// Serves no version of a definition any more, and ends their watches. Objects stay in the store. Returns what was served.
+    /// Stops serving all versions of a definition, and ends their watches. Objects stay in the store. Returns the
+    /// versions that were served.
     pub fn undefine(&self, name: &GroupResource) -> Vec<Arc<Resource>> {
         self.change(|all| {
             let is_it = |resource: &mut Arc<Resource>| resource.added.is_some() && resource.group_resource() == name;
@@ -209,8 +213,8 @@ impl ResourceTable {
         })
     }
 
-    /// Serves an added kind no more, and ends its watches. Objects of it stay in the store. Gives what was served; `None`: no such kind was
-    /// added.
+    /// Stops serving an added kind, and ends its watches. Objects of it stay in the store. Returns the resource, or
+    /// `None` if no such kind was added.
     pub fn remove(&self, name: &GroupVersionResource) -> Option<Arc<Resource>> {
         self.change(|all| {
             let is_it = |r: &Arc<Resource>| r.added.is_some() && r.gvr() == *name;
@@ -229,7 +233,7 @@ impl ResourceTable {
     }
 }
 
-/// Adds a resource to those that are served.
+/// Adds a resource to the served ones.
 fn add(all: &mut Vec<Arc<Resource>>, resource: Resource) -> Result<Arc<Resource>, Taken> {
     let added = Arc::new(Resource { added: Some(Life::begin()), ..resource });
     let is_same = |other: &Resource| other.plural() == added.plural() && other.api_version() == added.api_version();
@@ -251,22 +255,22 @@ fn is_version_of(one: &Resource, other: &Resource) -> bool {
     (one.group_resource(), one.scope, one.prefix()) == (other.group_resource(), other.scope, other.prefix())
 }
 
-/// Whether a key could be one of either.
+/// Whether a key could belong to both.
 fn share_keys(one: &Resource, other: &Resource) -> bool {
     !other.is_review() && (one.prefix().starts_with(other.prefix()) || other.prefix().starts_with(one.prefix()))
 }
 
-/// Behind its version, else behind its group, else at the end.
+/// Returns the position after its version, otherwise after its group, otherwise at the end.
 fn place(all: &[Arc<Resource>], new: &Resource) -> usize {
     let last = |is_near: &dyn Fn(&Arc<Resource>) -> bool| all.iter().rposition(is_near);
     let near = last(&|other| other.api_version() == new.api_version()).or_else(|| last(&|other| other.group() == new.group()));
     near.map_or(all.len(), |near| near + 1)
 }
 
-/// Resolves when something is served no more.
+/// Resolves when a resource is no longer served.
 pub type Ended = Shared<oneshot::Receiver<()>>;
 
-/// How long something is served.
+/// How long a resource is served.
 pub(super) struct Life {
     end: Mutex<Option<oneshot::Sender<()>>>,
     ended: Ended,
@@ -279,19 +283,19 @@ impl Life {
     }
 
     fn end(&self) {
-        // A sender that is dropped wakes those who wait.
+        // Dropping the sender wakes the waiting tasks.
         drop(self.end.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
 impl Resource {
-    /// Whether it is served in every list: it did not come while the server runs.
+    /// Whether the resource is built in and therefore always served.
     #[must_use]
     pub fn is_built_in(&self) -> bool {
         self.added.is_none()
     }
 
-    /// When it is served no more; `None` for a built-in kind.
+    /// Returns a future for the end of serving, or `None` for a built-in kind.
     pub(crate) fn ended(&self) -> Option<Ended> {
         self.added.as_ref().map(|life| life.ended.clone())
     }

@@ -1,7 +1,8 @@
 //! Tables: what `kubectl get` prints, computed by the server.
 //!
-//! Start with [`Printer`]: one per request; it turns what a verb gives back into a [`Table`], which serialises itself. A kind's columns
-//! and cells are its [`Printed`](crate::resource::Printed). Where only metadata is asked for, see [`PartialObjectMetadata`].
+//! Start with [`Printer`], one per request. It converts the result of a verb to a serializable [`Table`]. The columns
+//! and cells of a kind are its [`Printed`](crate::resource::Printed). For requests for metadata only, see
+//! [`PartialObjectMetadata`].
 
 mod partial;
 
@@ -22,20 +23,20 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-/// What rows carry of their object besides the cells.
+/// The part of the object that a row contains besides its cells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum IncludeObject {
     /// Its metadata.
     #[default]
     Metadata,
-    /// All of it.
+    /// The whole object.
     Object,
     /// Nothing.
     None,
 }
 
 impl IncludeObject {
-    /// By the text of the query parameter `includeObject`; `None` for an unknown one. Empty is `Metadata`.
+    /// Parses the query parameter `includeObject`. `None`: unknown. Empty means `Metadata`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -53,7 +54,7 @@ pub enum MetaVersion {
     /// `v1`.
     #[default]
     V1,
-    /// `v1beta1`, which older clients ask for.
+    /// `v1beta1`, for older clients.
     V1Beta1,
 }
 
@@ -68,19 +69,19 @@ impl MetaVersion {
     }
 }
 
-/// A table of the API group `meta.k8s.io`, ready to be serialised.
+/// A table of the API group `meta.k8s.io`, ready for serialization.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Table<'a> {
     kind: &'static str,
     api_version: &'static str,
     metadata: ListMeta,
-    /// Absent from all but the first event of a watch.
+    /// Only in the first event of a watch.
     column_definitions: Option<Cow<'a, [PrinterColumn<'a>]>>,
     rows: Vec<Row>,
 }
 
-/// A row of a [`Table`]: what is printed of one object.
+/// A row of a [`Table`]: one printed object.
 #[derive(Debug, Serialize)]
 pub struct Row {
     cells: Vec<Value>,
@@ -97,7 +98,7 @@ enum RowObject {
     None,
 }
 
-/// Where in a watch an event stands: only the first carries the columns.
+/// The position of an event in a watch. Only the first contains the columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// The first event.
@@ -106,36 +107,36 @@ pub enum Position {
     Later,
 }
 
-/// Makes the tables of one request.
+/// Builds the tables of one request.
 #[derive(Clone, Debug)]
 pub struct Printer {
-    /// What is printed.
+    /// The resource to print.
     pub resource: Arc<Resource>,
-    /// What rows carry.
+    /// The contents of rows.
     pub include: IncludeObject,
-    /// In which version.
+    /// The version of the table.
     pub version: MetaVersion,
-    /// Ages are as of this moment.
+    /// The time for ages.
     pub now: Timestamp,
 }
 
 impl Printer {
-    /// A table of one object (get, create, update, patch, delete), not of a `Scale`.
+    /// Returns a table of one object (get, create, update, patch, delete), except of a `Scale`.
     ///
     /// # Errors
-    /// [`ApiError::Internal`] if the store holds what is no object of the kind.
+    /// [`ApiError::Internal`] if the stored value is not an object of the kind.
     pub fn object(&self, current: &Current) -> Result<Table<'_>, ApiError> {
         self.single(&*decode_current(&self.resource, current)?)
     }
 
-    /// The table of a page of a list without its rows, which are as many and as long as what is stored: [`Printer::row`] makes them one
-    /// by one.
+    /// Returns the table of a page of a list without its rows. The rows may be as large as the objects, so
+    /// [`Printer::row`] builds them one by one.
     #[must_use]
     pub fn head(&self, list: &List) -> Table<'_> {
         Table { api_version: self.version.api_version(), ..table(list_meta(list), Some(self.resource.rules.columns())) }
     }
 
-    /// The row of one item of a list.
+    /// Returns the row of one item of a list.
     ///
     /// # Errors
     /// As [`Printer::object`].
@@ -143,7 +144,7 @@ impl Printer {
         Ok(self.row_of(&*decode_entry(&self.resource, entry, entry.mod_revision)?))
     }
 
-    /// A table of one row for an event of a watch; `None` for an error, which is sent as it is.
+    /// Returns a table of one row for an event of a watch, or `None` for an error, which is sent unchanged.
     ///
     /// # Errors
     /// As [`Printer::object`].
@@ -194,7 +195,7 @@ impl Printer {
 const SCALE_COLUMNS: &[Column] =
     &[text::NAME, text::integer("Desired", "How many pods are wanted."), text::integer("Available", "How many pods there are."), text::AGE];
 
-/// A table of one `Scale` (autoscaling/v1), as the scale subresource gives it.
+/// Returns a table of one `Scale` (autoscaling/v1), for the scale subresource.
 #[must_use]
 pub fn scale(scale: &Value, include: IncludeObject, now: Timestamp) -> Table<'static> {
     let meta: ObjectMeta = serde_json::from_value(scale["metadata"].clone()).unwrap_or_default();

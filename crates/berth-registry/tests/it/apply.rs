@@ -1,11 +1,11 @@
-//! Server-side apply and the record of who owns what.
+//! Server-side apply, and the recorded owners.
 
 use crate::world::{World, collection, config_map, deployment, json_of, now, pod, target};
 use berth_identity::GroupResource;
 use berth_registry::{Actor, ApiError, Body, Patch, WriteOptions, Written};
 use serde_json::{Value, json};
 
-/// A writer of that name.
+/// Returns options with this field manager.
 fn by(manager: &str) -> WriteOptions {
     WriteOptions { field_manager: manager.to_owned(), ..WriteOptions::default() }
 }
@@ -27,7 +27,7 @@ fn applied(world: &World, what: &str, config: Value, manager: &str) -> Value {
     apply(world, what, &config, &by(manager)).expect("applied")
 }
 
-/// `manager operation [subresource] fieldsV1` of every entry, in order.
+/// Returns `manager operation [subresource] fieldsV1` of every entry, in order.
 fn owners(object: &Value) -> Vec<String> {
     let entries = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
     let text = |entry: &Value, member: &str| entry[member].as_str().unwrap_or_default().to_owned();
@@ -94,10 +94,10 @@ fn an_apply_that_changes_nothing_writes_nothing() {
     let before = world.revision();
     assert_eq!(applied(&world, D, deployment("d"), "a"), made);
     assert_eq!(world.revision(), before);
-    // A second owner is a change, but not of the first owner's record.
+    // A second owner changes the object, but not the first owner's entry.
     let shared = applied(&world, D, partial(json!({"replicas": 3})), "b");
     assert_eq!(shared["metadata"]["generation"], 1);
-    // As upstream's, it has no time until it changes a value.
+    // As upstream, an entry has no time until the manager changes a value.
     let times = |object: &Value| {
         let entries = object["metadata"]["managedFields"].as_array().expect("a list").iter();
         entries.map(|entry| (entry["manager"].clone(), entry["time"].clone())).collect::<Vec<_>>()
@@ -167,7 +167,7 @@ fn conflicts_name_who_owns_what() {
     let two =
         format!("Apply failed with 2 conflicts: conflicts with \"kubectl-client-side-apply\" using apps/v1:\n- .spec.replicas\n- {image}");
     check(config.clone(), &two, &[(csa, ".spec.replicas"), (csa, image)]);
-    // Conflicts come before the faults of the result.
+    // Conflicts are reported before errors of the result.
     check(partial(json!({"replicas": -7})), one, &[(csa, ".spec.replicas")]);
 
     let taken = apply(&world, D, &config, &forced("a")).expect("forced");
@@ -188,10 +188,10 @@ fn an_update_takes_the_fields_that_it_changes() {
     assert!(!owners(&patched)[0].contains("replicas"));
     let error = apply(&world, D, &deployment("d"), &by("a")).expect_err("the applier does not get it back unasked");
     assert_eq!(error.to_string(), "Apply failed with 1 conflict: conflict with \"hpa\" using apps/v1: .spec.replicas");
-    // Whoever writes without a name is "unknown"; who writes the same again owns nothing by it.
+    // A writer without a name is `unknown`. A manager that writes the same value again does not become an owner.
     let patched = world.merge(D, "d", json!({"spec": {"replicas": 9, "paused": true}})).expect("patched");
     assert_eq!(owners(&patched)[2], r#"unknown Update {"f:spec":{"f:paused":{}}}"#);
-    // What is removed is nobody's.
+    // A removed field has no owner.
     let patched = world.merge(D, "d", json!({"spec": {"paused": null}})).expect("patched");
     assert_eq!(owners(&patched).len(), 2);
 }
@@ -374,7 +374,7 @@ fn records_can_be_reset_and_rewritten_but_not_through_a_subresource() {
     let world = World::new();
     let made = world.made(D, deployment("d"));
     let entries = |object: &Value| object["metadata"]["managedFields"].as_array().map_or(0, Vec::len);
-    // Clients that know nothing of owners do not take them away, nor do those that write nonsense.
+    // A client that omits managed fields does not remove them, and neither does one that sends invalid ones.
     let mut object = made.clone();
     object["metadata"].as_object_mut().expect("metadata").remove("managedFields");
     assert_eq!(world.update(D, "d", &object).expect("updated"), made);
@@ -393,7 +393,7 @@ fn records_can_be_reset_and_rewritten_but_not_through_a_subresource() {
         let patch = json!([{"op": "replace", "path": "/metadata/managedFields", "value": reset}]);
         let patched = world.patch(D, "d", Patch::Json(patch.to_string().into_bytes()), &by("kubectl")).expect("patched");
         assert_eq!(entries(&patched), 0);
-        // Nobody knows the owners now, and an update does not begin to.
+        // The owners are unknown now, and an update does not record new ones.
         let patched = world.merge(D, "d", json!({"spec": {"paused": true}})).expect("patched");
         assert_eq!(entries(&patched), 0);
         let applied = apply(&world, D, &partial(json!({"replicas": 3})), &by("a")).expect("applied");
@@ -492,7 +492,7 @@ fn who_may_not_create_makes_nothing_by_applying() {
     let error = now(world.registry.patch(&ann, &target(D, "d"), patch(), &by("a"))).expect_err("forbidden");
     assert!(matches!(error, ApiError::Forbidden { .. }), "{error}");
     assert!(world.get(D, "d").is_err());
-    // That she may patch was found out at the door.
+    // The right to patch was checked before.
     applied(&world, D, deployment("d"), "a");
     now(world.registry.patch(&ann, &target(D, "d"), patch(), &by("a"))).expect("applied");
 }
@@ -505,7 +505,7 @@ fn stateful_set(strategy: &Value) -> Value {
         "template": {"metadata": {"labels": {"app": "s"}}, "spec": {"containers": [{"name": "c", "image": "i:1"}]}}}})
 }
 
-/// A set whose update strategy was left to the server, made by somebody who so owns the block of defaults.
+/// Returns a set whose update strategy the server has defaulted. Its creator owns the block of defaults.
 fn with_defaults() -> (World, Value) {
     let world = World::new();
     let made = world.create_with(S, stateful_set(&json!({})), &by("kubectl-create")).expect("created");
@@ -515,7 +515,7 @@ fn with_defaults() -> (World, Value) {
     (world, made)
 }
 
-/// Changes the update strategy of set `s`, as last read, by one of the ways to do so.
+/// One way to change the update strategy of the set `s`, as last read.
 type Way = fn(&World, &Value, &Value) -> Result<Value, ApiError>;
 
 const WAYS: [(&str, Way); 5] = [
@@ -571,7 +571,7 @@ fn a_block_that_says_something_is_refused_beside_another_type() {
     }
 }
 
-/// An applier that names the block of defaults beside another type gets the same answer each time.
+/// An applier that combines the block of defaults with another type gets the same result each time.
 #[test]
 fn a_block_of_defaults_that_is_applied_beside_another_type_is_nobodys() {
     let (world, _) = with_defaults();
@@ -622,7 +622,7 @@ fn a_key_of_a_list_that_is_left_out_is_its_default() {
     assert!(owners(&made)[0].contains(r#"k:{\"name\":\"\"}"#), "{:?}", owners(&made));
 }
 
-/// As upstream: what is written as `stringData` is owned as that, and read as `data`.
+/// As upstream, `stringData` is owned under that name, and read as `data`.
 #[test]
 fn texts_of_a_secret_belong_to_their_applier_by_the_name_under_which_they_are_sent() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Who may do what, and what writes of roles, bindings, namespaces and accounts entail.
+//! Authorization, and the follow-up writes of roles, bindings, namespaces and accounts.
 
 use crate::world::{World, now, pod, target};
 use berth_rbac::{Attributes, ResourceAttributes, User};
@@ -24,7 +24,7 @@ const CLUSTER_ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
 const BINDINGS: &str = "rolebindings.rbac.authorization.k8s.io";
 const CLUSTER_BINDINGS: &str = "clusterrolebindings.rbac.authorization.k8s.io";
 
-/// A world with the roles that every server has.
+/// Returns a test cluster with the default roles.
 fn world() -> World {
     let world = World::new();
     now(world.registry.bootstrap_policy()).expect("the first roles are fine");
@@ -52,13 +52,13 @@ fn as_alice() -> Actor {
     Actor::User(Arc::new(alice()))
 }
 
-/// Creates on behalf of alice.
+/// Creates an object as alice.
 fn create(world: &World, what: &str, object: &Value) -> Result<(), ApiError> {
     let body = Body::Json(object.to_string().into_bytes());
     now(world.registry.create(&as_alice(), &crate::world::collection(what), body, &WriteOptions::default())).map(drop)
 }
 
-/// Puts on behalf of alice.
+/// Updates an object as alice.
 fn update(world: &World, what: &str, name: &str, object: &Value) -> Result<(), ApiError> {
     let body = Body::Json(object.to_string().into_bytes());
     now(world.registry.update(&as_alice(), &target(what, name), body, &WriteOptions::default())).map(drop)
@@ -91,20 +91,20 @@ fn a_policy_that_lost_the_changes_is_read_anew() {
     assert!(may(&world.registry, &alice(), "get", "pods"));
 }
 
-/// A store whose changes reach this server late: not before the test says so.
+/// A store whose changes reach this server only when the test permits it.
 struct Late {
     inner: Arc<MemoryStore>,
     way: Arc<Way>,
 }
 
-/// What comes from the store, as the test says.
+/// The state of the connection to the store, as the test sets it.
 #[derive(Default)]
 struct Way {
-    /// Watches show nothing.
+    /// Watches deliver nothing.
     is_late: AtomicBool,
     /// Lists are not answered either.
     is_silent: AtomicBool,
-    /// How many were asked for.
+    /// The number of requested lists.
     lists: AtomicUsize,
 }
 
@@ -140,7 +140,7 @@ impl Store for Late {
     }
 }
 
-/// A world that has decided once, and the way to its store.
+/// Returns a test cluster that has authorized one request, and the connection to its store.
 fn late_world() -> (World, Arc<Way>) {
     let way = Arc::<Way>::default();
     let world = World::over(|| {
@@ -317,7 +317,7 @@ fn aggregated_roles_follow_their_parts() {
     };
     world.made(CLUSTER_ROLES, part);
     assert!(has_things("view") && has_things("edit") && has_things("admin"));
-    // Of an object whose owners are recorded it is seen who gathers.
+    // The owners of an object record the aggregation.
     let applied =
         json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "view", "labels": {"x": "y"}}});
     let options = WriteOptions { field_manager: "me".to_owned(), ..WriteOptions::default() };
@@ -400,7 +400,7 @@ fn a_binding_whose_role_and_subjects_stay_is_changed_by_who_has_not_what_it_gran
         assert!(refused.contains("is attempting to grant RBAC permissions not currently held"), "{refused}");
         let stored = world.get(what, "x").expect("there");
         assert_eq!((&stored["subjects"][1], &stored["metadata"]["labels"]["a"]), (&Value::Null, &json!("b")));
-        // What the role is may not be changed, whoever asks; who has not what it grants hears of that first.
+        // The role of a binding is immutable for every user. A user without the granted rights gets that error first.
         let mut another = object;
         another["roleRef"]["name"] = json!("admin");
         another["roleRef"]["kind"] = json!("ClusterRole");

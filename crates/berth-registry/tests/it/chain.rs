@@ -1,4 +1,4 @@
-//! Somebody outside is asked about writes: where in the chain, about what, and what their answers do.
+//! Reviewers: when the chain calls them, what they get, and the effects of their responses.
 
 use crate::world::{Constant, World, config_map, deployment, json_of, now, pod, target, turns};
 use berth_api::{
@@ -36,14 +36,14 @@ use std::{
 type Change = Box<dyn Fn(&AdmissionRequest<'_>, &mut dyn Object) -> Result<Remarks, ApiError> + Send + Sync>;
 type Look = Box<dyn Fn(&AdmissionRequest<'_>, Option<&dyn Object>) -> Result<Remarks, ApiError> + Send + Sync>;
 
-/// Answers as a test wants, after a while, and notes what it was asked.
+/// A reviewer that responds as a test requires, after a delay, and records its calls.
 struct Outside {
     asked: Mutex<Vec<String>>,
     change: Change,
     look: Look,
 }
 
-/// Lets others go on once, as everybody does who asks somebody outside.
+/// Yields once, as every real reviewer does.
 async fn wait() {
     let mut waited = false;
     poll_fn(|_| if std::mem::replace(&mut waited, true) { Poll::Ready(()) } else { Poll::Pending }).await;
@@ -110,13 +110,13 @@ fn no() -> ApiError {
     }
 }
 
-/// The world's API, asking somebody.
+/// Returns the test cluster's API with a reviewer.
 fn asking(world: &World, change: Change, look: Look) -> (Registry, Arc<Outside>) {
     let outside = Arc::new(Outside { asked: Mutex::default(), change, look });
     (world.registry.clone().with_reviewers(vec![Arc::clone(&outside) as Arc<dyn Reviewer>]), outside)
 }
 
-/// What a future gives that waits only for somebody outside.
+/// Returns the result of a future that waits only for reviewers.
 fn done<T>(future: impl Future<Output = T>) -> T {
     let mut future = pin!(future);
     loop {
@@ -153,7 +153,7 @@ fn apply(api: &Registry, what: &str, name: &str, object: &Value) {
     done(api.patch(&Actor::System, &target(what, name), Patch::Apply(object.to_string().into_bytes()), &options)).expect("applied");
 }
 
-/// A quota of which nothing is used.
+/// Creates an unused quota.
 fn quota(world: &World, hard: &Value) {
     world.made("resourcequotas", json!({"metadata": {"name": "q"}, "spec": {"hard": hard}}));
     let used: serde_json::Map<String, Value> = hard.as_object().expect("an object").keys().map(|name| (name.clone(), "0".into())).collect();
@@ -164,7 +164,7 @@ fn used(world: &World) -> Value {
     world.get("resourcequotas", "q").expect("there")["status"]["used"].clone()
 }
 
-/// A pod that runs, and the budget that it counts for.
+/// Creates a running pod that its budget counts.
 fn running(world: &World, name: &str) {
     world.made("pods", pod(name));
     let node = json!({"target": {"kind": "Node", "name": "n"}});
@@ -267,7 +267,7 @@ fn a_refusal_by_either_method_changes_nothing_whatever_the_verb() {
             post(&api, "pods/eviction", "p", &json!({})).map(drop),
         ];
         if index == 1 {
-            // Whoever changes objects is told of a deletion, and has nothing to change.
+            // A mutating reviewer is called for a deletion too, but has no object to change.
             answers.push(done(api.delete(&Actor::System, &target("configmaps", "c"), &DeleteOptions::default())).map(drop));
         }
         for answer in answers {
@@ -281,7 +281,7 @@ fn a_refusal_by_either_method_changes_nothing_whatever_the_verb() {
     }
 }
 
-/// A container of which nothing but name and image is said.
+/// Adds a container with only a name and an image.
 fn sidecar(object: &mut dyn Object) {
     let Some(pod) = object.downcast_mut::<Pod>() else { return };
     let sidecar = Container { name: "sidecar".to_owned(), image: Some("i:1".to_owned()), ..Container::default() };
@@ -375,7 +375,7 @@ fn a_scale_a_binding_and_an_eviction_are_carried_out_as_they_were_changed() {
     assert_eq!(world.get("pods", "e").expect("it lingers")["metadata"]["deletionGracePeriodSeconds"], 5);
 }
 
-/// What is charged and claimed.
+/// Returns the charges and claims.
 fn held(world: &World) -> (Value, usize) {
     let all = ListOptions::default();
     (used(world), world.names("ipaddresses.networking.k8s.io", &all).len())
@@ -390,7 +390,7 @@ fn nothing_is_charged_and_no_turn_is_held_while_somebody_is_asked() {
     let inside = Arc::clone(&world);
     let look = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
         assert_eq!(held(&inside), before);
-        // This waits for its turn at the same quota, and would wait for ever.
+        // This write needs the lock of the same quota, and would wait indefinitely.
         inside.made("services", json!({"metadata": {"name": "inner"}, "spec": {"type": "ExternalName", "externalName": "x.y"}}));
         Err(no())
     };
@@ -502,7 +502,7 @@ fn a_scale_says_nothing_about_pods_and_is_not_judged_by_their_levels() {
     assert_eq!(patch("deployments.apps", json!({"spec": {"replicas": 6}})).len(), 1);
 }
 
-/// The document that tells the order must tell this one.
+/// The documented order must be this one.
 #[test]
 fn the_order_of_plug_ins_is_as_the_architecture_tells_it() {
     let text = include_str!("../../../../ARCHITECTURE.md");
@@ -512,7 +512,7 @@ fn the_order_of_plug_ins_is_as_the_architecture_tells_it() {
     assert_eq!(told, ADMISSION_ORDER);
 }
 
-/// Time that goes on with every look at it: whatever is done takes long.
+/// A clock that advances at every call, so that each operation takes long.
 struct Slow(AtomicI64);
 
 impl Clock for Slow {
@@ -538,7 +538,7 @@ fn a_write_whose_stages_take_long_lets_others_have_their_turn_between_them() {
         let (updated, at_update) = turns(registry.update(&Actor::System, &target("configmaps", "c"), body(), &WriteOptions::default()));
         (created.is_ok(), at_create, updated.is_ok(), at_update)
     };
-    // Behind parsing, decoding, mutating, preparing, checking and recording owners; a change is also read before.
+    // After parsing, decoding, mutating, preparing, validating and recording owners. A change is also read before.
     assert_eq!(written(&slow), (true, 6, true, 8));
     assert_eq!(written(&World::new().registry), (true, 0, true, 0), "what is quick goes through at once");
 }

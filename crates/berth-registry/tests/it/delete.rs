@@ -118,7 +118,7 @@ fn a_dry_run_deletes_nothing() {
     assert_eq!(world.revision(), before);
 }
 
-/// When a pod's time ends, and the grace that it was given.
+/// Returns a pod's deletion timestamp and its grace period.
 fn end(pod: &Value) -> (&str, i64) {
     let meta = &pod["metadata"];
     (meta["deletionTimestamp"].as_str().expect("a time"), meta["deletionGracePeriodSeconds"].as_i64().expect("a number"))
@@ -126,7 +126,7 @@ fn end(pod: &Value) -> (&str, i64) {
 
 #[test]
 fn pods_are_deleted_gracefully() {
-    // What a pod is, the grace asked for, and the grace it gets; `None`: it is gone at once.
+    // The pod, the requested grace period, and the resulting one. `None`: the pod is removed at once.
     let check = |what: &str, asked: Option<i64>, wanted: Option<(&str, i64)>| {
         let world = World::new();
         let mut object = if what == "unscheduled" { pod("p") } else { bound("p") };
@@ -144,7 +144,7 @@ fn pods_are_deleted_gracefully() {
         assert_eq!(answer["metadata"]["name"], "p");
         let found = world.get("pods", "p").ok();
         assert_eq!(found.as_ref().map(end), wanted, "{what} {asked:?}");
-        // What is gone at once ends now, and says so.
+        // A pod that is removed at once has the current time as its deletion timestamp.
         assert_eq!(end(&answer), wanted.unwrap_or(("2026-01-01T00:00:00Z", 0)), "{what} {asked:?}");
         assert_eq!(answer["metadata"]["generation"], 2, "{what} {asked:?}");
     };

@@ -1,4 +1,4 @@
-//! KEP-5882, "Feature enablement": what each position of the gates does to fields in use and not in use.
+//! KEP-5882, "Feature enablement": the effect of each combination of the gates on fields in use and not in use.
 
 use crate::world::{World, deployment, now, pod};
 use berth_api::{FeatureGates, k8s_openapi::api::core::v1::Pod};
@@ -24,7 +24,7 @@ fn with_policy(policy: &Value) -> Value {
     object
 }
 
-/// What is stored of the policy after `stored` was made with all gates on and `new` was put with `position`; the fault if it is refused.
+/// Creates `stored` with all gates on, then puts `new` with `position`. Returns the stored policy, or the error.
 fn put(position: &str, stored: &Value, new: &Value) -> Result<Value, String> {
     let mut world = World::new();
     world.made(DEPLOYMENTS, with_policy(stored));
@@ -96,7 +96,7 @@ fn replica_set() -> Value {
     object
 }
 
-/// A switch that goes off, on, off and on again, over one object.
+/// Turns a gate off, on, off and on again, over one object.
 #[test]
 fn terminating_replicas_are_new_only_where_the_gate_is_on_and_kept_where_they_are_in_use() {
     let off = "DeploymentReplicaSetTerminatingReplicas=false";
@@ -145,7 +145,7 @@ fn annotated(key: &str, value: &Value) -> Value {
     object
 }
 
-/// What is stored of an annotation after `stored` was made with all gates on and `new` was written with `position`.
+/// Creates `stored` with all gates on, then writes `new` with `position`. Returns the stored annotation, or the error.
 fn annotate(path: &str, position: &str, key: &str, stored: &Value, new: &Value) -> Result<Value, String> {
     let mut world = World::new();
     if path != "create" {
@@ -164,7 +164,7 @@ fn annotate(path: &str, position: &str, key: &str, stored: &Value, new: &Value) 
     Ok(written["metadata"]["annotations"][key].clone())
 }
 
-/// In every way in: typed clients have no other way to set a policy.
+/// Every write path accepts the policy, because typed clients have no other field for it.
 #[test]
 fn policies_in_annotations_follow_the_gates_and_are_checked_as_the_field_is() {
     let (unset, complete, started, bad) = (json!(null), json!("TerminationComplete"), json!("TerminationStarted"), json!("Complete"));
@@ -192,7 +192,7 @@ fn policies_in_annotations_follow_the_gates_and_are_checked_as_the_field_is() {
     }
 }
 
-/// What was stored before it was checked holds up no other change.
+/// A value that was stored before its validation existed does not block other changes.
 #[test]
 fn an_annotation_that_is_stored_is_not_judged_again() {
     let mut world = World::new();
@@ -214,7 +214,7 @@ fn an_annotation_that_is_stored_is_not_judged_again() {
     assert_eq!(found, Err(refused.to_owned()));
 }
 
-/// By whichever path it comes.
+/// Applies to every write path.
 #[test]
 fn an_unknown_way_to_roll_back_is_refused() {
     let mut world = World::new();
@@ -234,7 +234,7 @@ fn costly(cost: &str) -> Value {
     object
 }
 
-/// KEP-2255: refused with 400, and its causes tell the field.
+/// KEP-2255: a 400 whose causes contain the field.
 #[test]
 fn a_bad_deletion_cost_is_a_bad_request_wherever_it_is_new() {
     let refused = |answer: Result<Value, ApiError>, field: &str| {
@@ -257,7 +257,7 @@ fn a_bad_deletion_cost_is_a_bad_request_wherever_it_is_new() {
     }
 }
 
-/// Annotations of a pod change by `pods/status` and come from a Binding too: what is refused changes nothing.
+/// Annotations of a pod can change through `pods/status` and a Binding too. A rejected change has no effect.
 #[test]
 fn a_bad_deletion_cost_is_a_bad_request_by_every_way_into_a_pod() {
     let annotations = |cost: &str| json!({"metadata": {"name": "p", "annotations": {COST: cost}}});
@@ -323,7 +323,7 @@ fn annotations_of_a_binding_are_those_of_a_pod() {
     assert_eq!(world.get("pods", "p").expect("there")["spec"].get("nodeName"), None);
 }
 
-/// What was stored before the rule was does not have to be mended by a change of something else.
+/// A value that was stored before the rule existed does not block other changes.
 #[test]
 fn a_bad_deletion_cost_that_is_stored_holds_no_other_change() {
     let world = World::new();

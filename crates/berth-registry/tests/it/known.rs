@@ -1,4 +1,4 @@
-//! What a far store's server knows without asking: writes are tried on it, and answers never come from it.
+//! The cached versions of a remote store: writes may be based on them, and reads never return them.
 
 use crate::world::{World, config_map, json_of, now, pod, target};
 use berth_registry::{Actor, ApiError, Body, DeleteOptions, Patch, ResourceTable, WriteOptions};
@@ -15,7 +15,7 @@ use std::{
     },
 };
 
-/// A store that is far away: it counts how often it is asked for what is newest, and for what is the newest of a request.
+/// A remote store that counts reads of the newest state, and reads of the newest version of a key.
 struct Far {
     inner: Arc<MemoryStore>,
     known: Mutex<BTreeMap<Key, Arc<Entry>>>,
@@ -24,14 +24,14 @@ struct Far {
 }
 
 impl Far {
-    /// From now on this server knows the key as it is now.
+    /// Caches the current version of the key in this server.
     fn learn(&self, key: &str) {
         let key = Key::new(key);
         let entry = now(self.inner.get(&key)).expect("read").expect("it is there");
         self.known.lock().expect("nothing panics under it").insert(key, entry);
     }
 
-    /// How often it was asked since it was asked this.
+    /// Returns the number of reads since the last call.
     fn questions(&self) -> (usize, usize) {
         (self.asked.swap(0, Ordering::SeqCst), self.asked_as_of.swap(0, Ordering::SeqCst))
     }
@@ -97,7 +97,8 @@ fn far() -> (World, Arc<Far>) {
 const C: &str = "/registry/configmaps/default/c";
 const P: &str = "/registry/pods/default/p";
 
-/// A ConfigMap that this server knows as it was before another server set `data.theirs` and wrote `mine: 1` too.
+/// Returns a ConfigMap in the version that this server has cached. Another server has since set `data.theirs` and also
+/// `mine: 1`.
 fn changed_elsewhere() -> (World, Arc<Far>) {
     let (world, far) = far();
     world.made("configmaps", config_map("c"));
@@ -137,12 +138,13 @@ fn a_change_of_what_is_old_is_tried_again_on_what_is_there() {
 fn nothing_to_change_is_said_of_what_is_there() {
     let (world, far) = changed_elsewhere();
     let here = world.get("configmaps", "c").expect("there");
-    // Of what is known this would change nothing.
+    // On the cached version, this patch would change nothing.
     let patched = world.merge("configmaps", "c", json!({"data": {"theirs": null, "mine": null}})).expect("patched");
     assert_eq!(patched.get("data"), None, "it was not asked what is there");
     assert_ne!(patched["metadata"]["resourceVersion"], here["metadata"]["resourceVersion"]);
     assert_eq!(world.get("configmaps", "c").expect("there"), patched);
-    // Of what is there nothing; of what is known something, which is refused by the store.
+    // On the current version, this patch changes nothing. On the cached one it changes something, and the store rejects
+    // the write.
     far.learn(C);
     let other = World::beside(&world);
     other.merge("configmaps", "c", json!({"data": {"mine": "2"}})).expect("patched");
@@ -153,17 +155,17 @@ fn nothing_to_change_is_said_of_what_is_there() {
 #[test]
 fn a_refusal_is_of_what_is_there() {
     let (world, _) = changed_elsewhere();
-    // Whoever was shown the newest by another server may write it here.
+    // A client that read the newest version from another server can write it here.
     let mut here = world.get("configmaps", "c").expect("there");
     here["data"] = json!({"all": "mine"});
     let written = world.update("configmaps", "c", &here).expect("its version is the newest");
     assert_eq!(data(&written), &json!({"all": "mine"}));
-    // And who was shown what this server still knows may not.
+    // A client with the version that this server has cached cannot.
     let refused = world.update("configmaps", "c", &here).expect_err("its version is old");
     assert!(matches!(refused, ApiError::Conflict { .. }), "{refused:?}");
 }
 
-/// Also of what this server knows as it is: it is the fault that is told, and not that the object has changed.
+/// Applies to a current cached version too: the error is the invalid field, not a conflict.
 #[test]
 fn a_fault_is_a_fault_on_the_second_look_too() {
     let (world, far) = far();
@@ -191,7 +193,7 @@ fn what_another_server_has_deleted_is_not_found() {
     assert!(matches!(refused, ApiError::NotFound { .. }), "{refused:?}");
     let refused = world.delete("configmaps", "c", &DeleteOptions::default()).expect_err("it is gone");
     assert!(matches!(refused, ApiError::NotFound { .. }), "{refused:?}");
-    // Also one that is known to linger already, of which a deletion changes nothing.
+    // This includes an object that is known to be terminating, which a deletion does not change.
     world.made("configmaps", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "finalizers": ["a/b"]}}));
     world.delete("configmaps", "c", &DeleteOptions::default()).expect("marked");
     far.learn(C);
@@ -221,11 +223,11 @@ fn a_pod_is_made_on_one_question_and_bound_on_none() {
     let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
     world.post("pods/binding", "p", binding).expect("bound");
     assert_eq!(far.questions(), (0, 0), "nothing: its namespace was looked at when it was made");
-    // What is known is that it is on no node.
+    // In the cached version, the pod is unscheduled.
     let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "m"}});
     let refused = world.post("pods/binding", "p", binding).expect_err("it is bound");
     assert!(matches!(refused, ApiError::Conflict { .. }), "{refused:?}");
-    // What is known is another pod of this name, which was on a node.
+    // The cached version is of another pod of this name, which was scheduled.
     far.learn(P);
     let other = World::beside(&world);
     other.delete("pods", "p", &DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() }).expect("deleted");

@@ -1,4 +1,4 @@
-//! Writes of somebody who leads by a Lease.
+//! Fenced writes by the holder of a Lease.
 
 use crate::world::{World, config_map, now, pod};
 use berth_registry::{ApiError, DeleteOptions, Patch, WriteOptions};
@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 const LEASES: &str = "leases.coordination.k8s.io";
 
-/// The same world, whose writes are those of this holder.
+/// Returns the same test cluster with writes of this holder.
 fn led(world: &World, tenure: &str) -> World {
     let mut led = World::beside(world);
     led.registry = led.registry.led_by(Arc::new(tenure.parse().expect("a tenure")));
@@ -34,7 +34,7 @@ fn who_leads_no_longer_writes_nothing() {
         first.made("configmaps", config_map(name));
     }
     first.made("pods", pod("p"));
-    // Which the first write behind it finds out.
+    // The next write detects that.
     let renewed = json!({"spec": {"renewTime": "2026-01-01T00:00:02.000000Z"}});
     world.merge(LEASES, "l", renewed).expect("renewed");
     first.merge("configmaps", "c", json!({"data": {"k": "1"}})).expect("it leads");
@@ -56,7 +56,7 @@ fn who_leads_no_longer_writes_nothing() {
 
     let second = led(&world, "default/l;b;2");
     second.merge("configmaps", "c", json!({"data": {"k": "3"}})).expect("it leads");
-    // Neither the same name at another time, nor a lease that is gone.
+    // Neither the same holder with another count of transitions, nor a deleted Lease.
     hold(&world, "a", 3);
     refused(first.create("configmaps", config_map("e")), "configmaps \"e\"");
     world.delete(LEASES, "l", &DeleteOptions::default()).expect("deleted");

@@ -75,7 +75,7 @@ fn selectors_of_more_requirements_than_anybody_writes_are_refused() {
     assert_eq!(refused(field(2700)), "fieldSelector: 2700 requirements are more than the 1000 that are allowed");
 }
 
-/// So many config maps, the last one with a label.
+/// Creates this many config maps, the last one with a label.
 fn fill(world: &World, count: usize) {
     for at in 1..=count {
         let labels = if at == count { r#"{"last":""}"# } else { "{}" };
@@ -103,7 +103,7 @@ fn looking_through_many_objects_lets_others_have_their_turn() {
     assert_eq!(given, 19, "on the way through changes that it does not show");
 }
 
-/// A store whose readers are outrun by its writers: no revision is there when it is asked for again.
+/// A store with writers faster than its readers: every revision is compacted before the next read.
 struct Outrun(Arc<MemoryStore>);
 
 impl Store for Outrun {
@@ -266,7 +266,7 @@ fn an_expired_token_comes_with_a_fresh_one() {
     assert!(matches!(world.list("configmaps", &exact), Err(ApiError::Expired { .. })));
 }
 
-/// A world whose store remembers less than a hundred changes.
+/// Returns a test cluster whose store keeps fewer than a hundred changes.
 fn of_little_history() -> World {
     World::over(|| {
         let store = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 50_000));
@@ -326,7 +326,8 @@ fn a_list_at_its_end_keeps_nothing() {
     assert!(matches!(world.list("configmaps", &options), Err(ApiError::Expired { .. })));
 }
 
-/// Begins a list of more objects than are read at once, lets others replace all that history keeps, and gives both.
+/// Begins a list that takes several reads, and replaces all objects in history meanwhile. Returns the list and its
+/// revision.
 fn a_long_list_among_writers(world: &World) -> (impl Future<Output = Result<List, ApiError>>, Revision) {
     fill(world, 10_000);
     let begun_at = Revision(world.revision());

@@ -1,4 +1,5 @@
-//! The normal form: an empty value that upstream's encoder leaves out makes no other object. `testdata/normal-form/record.py` has recorded what a real
+//! The normal form: an empty value that upstream's encoder omits does not change an object.
+//! `testdata/normal-form/record.py` recorded how a real server treats each field of a pod template.
 //! server does with each field of a pod template.
 
 use crate::world::{World, config_map, json_of, now, target};
@@ -10,13 +11,14 @@ const RECORDED: &str = include_str!("../../../../testdata/normal-form/recorded.j
 const SENT: &str = include_str!("../../../../testdata/normal-form/template.json");
 const S: &str = "statefulsets.apps";
 
-/// Fields that upstream drops, because their feature gates are off by default. berth has no such gates and stores them.
+/// Fields that upstream drops, because their feature gates are off by default. berth stores them, because it does not
+/// have these gates.
 const GATED: [&str; 4] = ["stopSignal", "schedulingGroup", "clusterTrustBundle", "podCertificate"];
 
-/// Empty references that upstream stores without a name, where berth's types always have one.
+/// Empty references that upstream stores without a name. berth's types always have one.
 const NAMED: [&str; 2] = ["/spec/volumes/18/iscsi/secretRef {}", "/spec/volumes/25/rbd/secretRef {}"];
 
-/// Whether berth knowingly answers otherwise at `POINTER VALUE`.
+/// Whether berth deliberately differs from upstream at `POINTER VALUE`.
 fn is_known(at: &str) -> bool {
     let pointer = at.split(' ').next().unwrap_or_default();
     NAMED.contains(&at) || GATED.iter().any(|field| pointer.ends_with(&format!("/{field}")))
@@ -27,7 +29,7 @@ fn stateful_set(template: &Value) -> Value {
     json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "w"}, "spec": spec})
 }
 
-/// What a dry run of a PUT says.
+/// Returns the result of a dry run of a PUT.
 fn tried(world: &World, object: &Value) -> Result<Value, ApiError> {
     let options = WriteOptions { dry_run: vec!["All".to_owned()], field_validation: "Strict".to_owned(), ..WriteOptions::default() };
     let body = Body::Json(object.to_string().into_bytes());
@@ -44,7 +46,7 @@ fn put(tree: &mut Value, pointer: &str, value: Value) {
     tree.pointer_mut(parent).expect("it was recorded in this template")[field] = value;
 }
 
-/// What has come of the template, as the recording says it.
+/// Returns the outcome for the template, in the form of the recording.
 fn outcome(before: &Value, after: &Value, pointer: &str) -> Value {
     let (old, new) = (&before["spec"]["template"], &after["spec"]["template"]);
     let raised = before["metadata"]["generation"] != after["metadata"]["generation"];
@@ -59,7 +61,7 @@ fn outcome(before: &Value, after: &Value, pointer: &str) -> Value {
     json!({"stored": stored, "elsewhere": expected != *new, "raised": raised})
 }
 
-/// Upstream drops these sources by default: their feature gate is off there.
+/// Removes the sources that upstream drops by default, because their feature gate is off.
 fn without_trust_bundles(template: &Value) -> Value {
     let mut template = template.clone();
     let volumes = template["spec"]["volumes"].as_array_mut().into_iter().flatten();

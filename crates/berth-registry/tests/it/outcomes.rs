@@ -1,4 +1,4 @@
-//! Writes whose answer does not come, and a store that is full.
+//! Writes whose response is lost, and a full store.
 
 use crate::world::{World, config_map, pod};
 use berth_registry::{ApiError, DeleteOptions, ListOptions, ResourceTable};
@@ -9,15 +9,15 @@ use std::sync::{Arc, Mutex};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
-    /// It never reaches the store.
+    /// The write never reaches the store.
     CallLost,
-    /// It happens, and nobody hears of it.
+    /// The write is stored, but its response is lost.
     AnswerLost,
-    /// There is no space for a value.
+    /// The store has no space for a value.
     Full,
 }
 
-/// A store with which something goes wrong, at the next commit of a key with this text in it; a full one stays full.
+/// A store that fails at the next commit of a key with this text. A full store stays full.
 struct Faulty {
     inner: Arc<MemoryStore>,
     next: Mutex<Option<(Fault, &'static str)>>,

@@ -1,4 +1,5 @@
-//! Kinds that are stored elsewhere than by their group and plural: deeper, beside each other, under another word.
+//! Kinds whose key prefix does not follow from their group and plural: deeper, next to each other, or with another
+//! word.
 
 use crate::world::{registry_over, showing};
 use berth_api::Scope;
@@ -17,13 +18,13 @@ use widget::widgets;
 #[path = "../../../berth-apiserver/tests/it/common/widget.rs"]
 mod widget;
 
-/// A registry, and three kinds that it serves.
+/// A registry with three kinds.
 struct Server {
     store: Arc<dyn Store>,
     registry: Registry,
     specs: Arc<Resource>,
     endpoints: Arc<Resource>,
-    /// In no namespace.
+    /// Cluster-scoped.
     minions: Arc<Resource>,
 }
 
@@ -75,7 +76,7 @@ impl Server {
         places(&self.list(&all(resource), &options).expect("listed"))
     }
 
-    /// From now on.
+    /// Watches from now on.
     fn watch(&self, at: &Collection, field_selector: &str) -> BoxStream<'static, WatchEvent> {
         let now = self.list(at, &ListOptions::default()).expect("listed").revision;
         let field_selector = field_selector.to_owned();
@@ -84,7 +85,7 @@ impl Server {
     }
 }
 
-/// `NAMESPACE/NAME`, or `NAME` in no namespace.
+/// Returns the target of `NAMESPACE/NAME`, or of `NAME` without a namespace.
 fn target(resource: &Arc<Resource>, place: &str) -> Target {
     let (namespace, name) = place.split_once('/').map_or((None, place), |(namespace, name)| (Some(namespace.to_owned()), name));
     Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource: None }
@@ -98,7 +99,7 @@ fn within(resource: &Arc<Resource>, namespace: &str) -> Collection {
     Collection { namespace: Some(namespace.to_owned()), ..all(resource) }
 }
 
-/// As the objects themselves say.
+/// Returns the names, from the objects' metadata.
 fn places(list: &List) -> String {
     list.items.iter().map(|entry| place(entry)).collect::<Vec<_>>().join(" ")
 }
@@ -133,7 +134,7 @@ fn fill(server: &Server) {
     server.create(&server.minions, "x", "red");
 }
 
-/// Pages of one, each with how many are said to follow.
+/// Lists with pages of one item. Returns each page with the count of remaining items.
 fn pages(server: &Server, at: &Collection) -> Vec<(String, Option<usize>)> {
     let mut options = ListOptions { limit: 1, ..ListOptions::default() };
     let mut pages = Vec::new();
@@ -147,7 +148,7 @@ fn pages(server: &Server, at: &Collection) -> Vec<(String, Option<usize>)> {
     }
 }
 
-/// What verbs do to what [`fill`] has made.
+/// Runs the verbs on the objects of [`fill`].
 fn check_verbs(server: &Server) {
     let Server { store, registry, specs, endpoints, minions } = server;
     let keys = |prefix: &str| {

@@ -1,4 +1,4 @@
-//! Other writers between a read and the write that follows it.
+//! Concurrent writers between a read and the write that follows it.
 
 use crate::world::{World, collection, config_map, json_of, now, target};
 use berth_registry::{
@@ -13,11 +13,11 @@ use std::sync::{
     atomic::{AtomicU32, Ordering},
 };
 
-/// A store where another writer is first, so many times.
+/// A store in which another writer is first, this many times.
 struct Contended {
     inner: Arc<MemoryStore>,
     left: AtomicU32,
-    /// What the other does before a write; `false` if such a write does not concern it.
+    /// The other writer's action before a write. Returns `false` for an irrelevant write.
     other: fn(&MemoryStore, &Write) -> bool,
 }
 
@@ -29,7 +29,7 @@ impl Contended {
     }
 }
 
-/// Counts its writes in the object that is about to be changed.
+/// Increments a counter in the object that is about to be written.
 fn counting(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
     let Expected::At(at) = *expected else { return false };
     let entry = now(store.get(key)).expect("read").expect("it exists");
@@ -40,7 +40,7 @@ fn counting(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
     true
 }
 
-/// What another server puts at the key of a claim.
+/// Returns a claim of another server.
 fn claim_for(name: &str, of: &str) -> Bytes {
     let parent = json!({"resource": "services", "namespace": "default", "name": name});
     json!({"apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": of}, "spec": {"parentRef": parent}})
@@ -58,7 +58,7 @@ fn grabbing(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
     true
 }
 
-/// What becomes of a Service's claim before the Service is stored.
+/// Changes a Service's claim before the Service is stored.
 fn meddling(store: &MemoryStore, write: &Write, other: impl FnOnce(Arc<Entry>)) -> bool {
     let Some(value) = write.value.as_ref().filter(|_| write.key.as_str().contains("/services/")) else { return false };
     let object: Value = serde_json::from_slice(value).expect("JSON");
@@ -68,7 +68,7 @@ fn meddling(store: &MemoryStore, write: &Write, other: impl FnOnce(Arc<Entry>)) 
     true
 }
 
-/// Takes the claim away, as a repair does after a long time, and claims it for another.
+/// Releases the claim, as a repair does after a long time, and claims it for another Service.
 fn stealing(store: &MemoryStore, write: &Write) -> bool {
     meddling(store, write, |claim| {
         now(store.delete(claim.key.clone(), claim.mod_revision)).expect("taken away");
@@ -76,7 +76,7 @@ fn stealing(store: &MemoryStore, write: &Write) -> bool {
     })
 }
 
-/// Marks the claim, as a repair does that sees no Service yet.
+/// Annotates the claim, as a repair does that finds no Service yet.
 fn marking(store: &MemoryStore, write: &Write) -> bool {
     meddling(store, write, |claim| {
         let mut marked: Value = serde_json::from_slice(&claim.value).expect("JSON");
@@ -112,7 +112,7 @@ impl Store for Contended {
     }
 }
 
-/// A world where `other` is first as soon as `times` is set.
+/// Returns a test cluster in which `other` is first as soon as `times` is set.
 fn world_with(other: fn(&MemoryStore, &Write) -> bool) -> (World, Arc<Contended>) {
     let mut seen = None;
     let world = World::over(|| {
@@ -124,7 +124,7 @@ fn world_with(other: fn(&MemoryStore, &Write) -> bool) -> (World, Arc<Contended>
     (world, seen.expect("just made"))
 }
 
-/// A ConfigMap `c` whose next writes find another writer first, `times` times.
+/// Returns a registry with a ConfigMap `c`, for whose next `times` writes another writer is first.
 fn contended(times: u32) -> Registry {
     let (world, store) = world_with(counting);
     world.made("configmaps", config_map("c"));
@@ -225,7 +225,7 @@ fn a_repair_in_the_middle_of_a_create_takes_nothing_away() {
     assert_eq!(now(world.registry.repair_allocations()).expect("repaired"), []);
 }
 
-/// Takes one pod of the quota that is about to be charged.
+/// Charges one pod to the quota that is about to be charged.
 fn charging(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
     let (true, Expected::At(at)) = (key.as_str().contains("/resourcequotas/"), *expected) else { return false };
     let entry = now(store.get(key)).expect("read").expect("it exists");
@@ -256,7 +256,7 @@ fn part(name: &str) -> Value {
         "metadata": {"name": name, "uid": name, "labels": {"part-of": "g"}}, "rules": rules})
 }
 
-/// Makes another part of the role that is about to be filled, and fills the role with that.
+/// Creates another part of the role that is about to be aggregated, and aggregates it.
 fn gathering(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
     let (true, Expected::At(at)) = (key.as_str().ends_with("/clusterroles/g"), *expected) else { return false };
     let name = format!("other-{at}");
@@ -285,20 +285,20 @@ fn an_aggregated_role_has_all_parts_however_often_another_fills_it_first() {
     }
 }
 
-/// What stands at a pod's key before this write, if it is one to a pod that exists.
+/// Returns the stored pod before this write, if the write changes an existing pod.
 fn pod_before(store: &MemoryStore, Write { key, expected, .. }: &Write) -> Option<Arc<Entry>> {
     let is_change = key.as_str().contains("/pods/") && matches!(expected, Expected::At(_));
     now(store.get(key)).expect("read").filter(|_| is_change)
 }
 
-/// Its node removes a pod that is marked, before the deletion that has marked it does.
+/// The node removes a terminating pod before the deletion that marked it does.
 fn removing(store: &MemoryStore, write: &Write) -> bool {
     let Some(entry) = pod_before(store, write).filter(|_| write.value.is_none()) else { return false };
     now(store.delete(entry.key.clone(), entry.mod_revision)).expect("the node is first");
     true
 }
 
-/// The same, and its controller makes another one of the name.
+/// The node removes the pod, and its controller creates another one of the same name.
 fn replacing(store: &MemoryStore, write: &Write) -> bool {
     let Some(entry) = pod_before(store, write).filter(|_| write.value.is_none()) else { return false };
     replace(store, &entry);
@@ -312,7 +312,7 @@ fn replace(store: &MemoryStore, entry: &Entry) {
     now(store.put(entry.key.clone(), another.to_string().into(), Expected::Absent, Purpose::Growth)).expect("the name is free");
 }
 
-/// The pod is gone before its eviction marks it: as disrupted, or as one to be deleted.
+/// The pod is deleted before its eviction marks it: as disrupted, or for deletion.
 fn vanishing_before(store: &MemoryStore, write: &Write, is_deletion: bool) -> Option<Arc<Entry>> {
     let value: Value = serde_json::from_slice(write.value.as_ref()?).expect("JSON");
     pod_before(store, write).filter(|_| value["metadata"]["deletionTimestamp"].is_string() == is_deletion)
@@ -330,7 +330,7 @@ fn vanishing_marked(store: &MemoryStore, write: &Write) -> bool {
     true
 }
 
-/// A world with a pod `p` that runs on a node, where the other is first once.
+/// Returns a test cluster with a running pod `p`, in which the other writer is first once.
 fn with_a_running_pod(other: fn(&MemoryStore, &Write) -> bool) -> World {
     let (world, store) = world_with(other);
     let made =
@@ -342,7 +342,8 @@ fn with_a_running_pod(other: fn(&MemoryStore, &Write) -> bool) -> World {
     world
 }
 
-/// A deletion with grace 0 writes twice: the mark, and the removal. Where the pod's node is first with the second, the goal is reached.
+/// A deletion with grace period 0 writes twice: the deletion timestamp, and the removal. If the pod's node is first
+/// with the second write, the deletion succeeds.
 #[test]
 fn a_force_deletion_that_a_node_completes_is_answered_as_done() {
     for other in [removing, replacing] {

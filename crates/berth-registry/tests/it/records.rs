@@ -1,4 +1,4 @@
-//! `RolloutRecords`: who changed a workload, noted by the server, over every way in.
+//! `RolloutRecords`: the server records the author of changes to a workload, through every write path.
 
 use crate::world::{World, collection, deployment, json_of, now, target};
 use berth_api::{FeatureGates, Gate};
@@ -20,7 +20,7 @@ fn on() -> FeatureGates {
     gates
 }
 
-/// A world with the gate on, in which the process itself has made the Deployment `d` an hour ago.
+/// Returns a test cluster with the gate on. The system created its Deployment `d` an hour ago.
 fn made() -> World {
     let mut world = World::new();
     world.set_gates(on());
@@ -33,7 +33,7 @@ fn user(name: &str, groups: &[&str]) -> Arc<User> {
     Arc::new(User { name: name.to_owned(), groups: groups.iter().map(|group| (*group).to_owned()).collect(), ..User::default() })
 }
 
-/// The API as one actor asks it.
+/// The API as one actor uses it.
 struct Client<'a> {
     api: &'a Registry,
     actor: Actor,
@@ -67,7 +67,7 @@ fn changed_by(world: &World) -> Value {
     annotation(&stored(world), CHANGED_BY)
 }
 
-/// How alice sends a change: what she wants of the whole object is `wanted`, given what is there.
+/// A way for alice to send a change. The function gets the current object and changes it to the wanted one.
 type Way = (&'static str, fn(&Client<'_>, &Value, &dyn Fn(&mut Value)) -> Result<(), ApiError>);
 
 fn patch(client: &Client<'_>, what: &str, patch: Patch) -> Result<(), ApiError> {
@@ -78,7 +78,7 @@ fn json_patch(client: &Client<'_>, operations: &Value) -> Result<(), ApiError> {
     patch(client, D, Patch::Json(operations.to_string().into_bytes()))
 }
 
-/// What is left of the wanted object where only metadata and template are sent.
+/// Returns the wanted object with only its metadata and template.
 fn sparse(wanted: &Value) -> Value {
     json!({"metadata": {"annotations": wanted["metadata"]["annotations"]}, "spec": {"template": wanted["spec"]["template"]}})
 }
@@ -92,7 +92,7 @@ fn wanted(there: &Value, change: &dyn Fn(&mut Value)) -> Value {
     wanted
 }
 
-/// Every way by which a template can be changed.
+/// Every way to change a template.
 const WAYS: [Way; 7] = [
     ("put", |client, there, change| {
         let body = Body::Json(wanted(there, change).to_string().into_bytes());
@@ -107,7 +107,7 @@ const WAYS: [Way; 7] = [
     ("strategic merge patch", |client, there, change| {
         patch(client, D, Patch::Strategic(sparse(&wanted(there, change)).to_string().into_bytes()))
     }),
-    // What `kubectl rollout undo` sends.
+    // The request of `kubectl rollout undo`.
     ("json patch", |client, there, change| {
         let wanted = wanted(there, change);
         json_patch(
@@ -167,7 +167,7 @@ fn what_a_client_sends_is_neither_taken_over_nor_refused_nor_takes_anything_away
         if !way.starts_with("put") && way != "json patch" && way != "apply" {
             send(&as_alice(&world), &before, &taken_away).expect(way);
         }
-        // As whoever writes a manifest that knows nothing of it.
+        // As a client that writes a manifest without these annotations.
         send(&as_alice(&world), &stored(&world), &|d| d["metadata"]["annotations"] = json!({})).expect(way);
         assert_eq!(stored(&world)["metadata"]["annotations"], before["metadata"]["annotations"], "{way}");
         let with_change = |d: &mut Value| {
@@ -229,7 +229,7 @@ fn nobody_owns_the_records() {
     }
 }
 
-/// Through `/status` annotations can be written too, and a Scale is an object of its own.
+/// Annotations can be written through `/status` too, and a Scale is an object of its own.
 #[test]
 fn no_other_door_leads_around_it() {
     let world = made();
@@ -290,7 +290,7 @@ fn who_sizes_a_workload_is_noted_by_every_way() {
     }
 }
 
-/// Alice ends two waits, and somebody else tries to say who it was.
+/// Alice ends two waits, and another user tries to forge the author.
 #[test]
 fn who_promotes_a_step_is_noted_by_every_way() {
     for (way, send) in WAYS {
@@ -332,7 +332,8 @@ fn with_the_gate_off_they_are_annotations_like_any_other() {
     }
 }
 
-/// What keeps revisions is the controllers': parts of the process, those who may do everything, and upstream's by their name.
+/// Only controllers write the objects of revisions: parts of the process, users with all rights, and upstream's
+/// controllers by their user name.
 #[test]
 fn only_controllers_write_what_became_of_a_rollout() {
     for (what, kind) in [("replicasets.apps", "ReplicaSet"), ("controllerrevisions.apps", "ControllerRevision")] {
@@ -357,8 +358,8 @@ fn only_controllers_write_what_became_of_a_rollout() {
     }
 }
 
-/// Where a rollout in steps is, what an analysis came to, and that a rollout was complete, is theirs too, whatever the gates: no user passes a step by writing that
-/// it was passed, or ends all steps.
+/// The progress of a rollout in steps, the results of analyses and the completion of a rollout are protected too, with
+/// any gates. A user cannot skip a step or end all steps by writing that they passed.
 #[test]
 fn only_controllers_write_where_a_rollout_stands() {
     for gates in [on(), FeatureGates::default()] {
@@ -392,7 +393,7 @@ fn only_controllers_write_where_a_rollout_stands() {
     }
 }
 
-/// A record must not make an object one that nobody can change any more.
+/// A record must not make an object too large for further changes.
 #[test]
 fn where_there_is_no_room_for_a_record_there_is_none() {
     let world = made();
@@ -409,7 +410,7 @@ fn where_there_is_no_room_for_a_record_there_is_none() {
     assert_eq!(changed_by(&world), alice());
 }
 
-/// Names are strangers' texts.
+/// User names are untrusted texts.
 #[test]
 fn names_are_kept_up_to_a_length() {
     let world = made();

@@ -1,4 +1,4 @@
-//! A store that fills up: what is refused then, and that everything can be deleted.
+//! A store that fills up: which writes it rejects, and that every object can be deleted.
 
 use crate::world::{World, collection, config_map, deployment, now, pod};
 use berth_rbac::User;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 const QUOTA: u64 = 1 << 20;
 
-/// A world whose store takes [`QUOTA`] bytes.
+/// Returns a test cluster whose store has a quota of [`QUOTA`] bytes.
 fn small() -> World {
     World::over(|| {
         let store = Arc::new(MemoryStore::new(Arc::<berth_registry::ResourceTable>::default(), 1 << 24).with_quota(Some(QUOTA)));
@@ -36,7 +36,7 @@ fn large(name: &str) -> Value {
     object
 }
 
-/// Fills `default` to the last kilobyte, or with more than there may be. Gives how many large config maps there are.
+/// Fills `default` to the last kilobyte, or beyond the limit. Returns the number of large config maps.
 fn fill(world: &World) -> usize {
     world.made("configmaps", config_map("small-0"));
     let large = (0..200).take_while(|number| world.create("configmaps", large(&format!("large-{number}"))).is_ok()).count();
@@ -66,11 +66,11 @@ fn a_full_namespace_goes_on_and_can_be_emptied() {
     world.made("deployments.apps", deployment("d"));
     world.made("pods", pod("p"));
     let stored = fill(&world);
-    // What keeps things going.
+    // Writes that keep the cluster working.
     world.merge("deployments.apps/status", "d", json!({"status": {"replicas": 3, "observedGeneration": 1}})).expect("a status");
     world.merge("deployments.apps/scale", "d", json!({"spec": {"replicas": 0}})).expect("a scale");
     world.made("leases.coordination.k8s.io", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}));
-    // What was paid for when the pod was made: not even the reserve is needed for it.
+    // The space was reserved when the pod was created, so not even the reserve is used.
     let used = || world.registry.usage().expect("counted").bytes;
     let before = used();
     world.post("pods/binding", "p", json!({"target": {"name": "n"}})).expect("a binding");
@@ -78,7 +78,7 @@ fn a_full_namespace_goes_on_and_can_be_emptied() {
     let status = json!({"status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}});
     world.merge("pods/status", "p", status).expect("a status");
     assert!(used() <= before, "{} bytes, {before} when it was made", used());
-    // Marks for deletion, then finalizers that go.
+    // First deletion timestamps, then the removal of finalizers.
     let foreground = || DeleteOptions { propagation_policy: Some("Foreground".to_owned()), ..DeleteOptions::default() };
     for number in 0..stored {
         world.delete("configmaps", &format!("large-{number}"), &foreground()).expect("marked");
@@ -170,7 +170,7 @@ fn a_user_who_writes_more_than_his_share_of_a_history_that_others_watch_is_slowe
         let registry = &registry;
         async move { registry.create(&actor, &collection("configmaps"), body, &WriteOptions::default()).await.map(drop) }
     };
-    // What nobody else watches is written as fast as it goes, and counts for nothing.
+    // Writes to resources that no other user watches are not delayed and do not count.
     for number in 0..10 {
         now(create(user("busy"), format!("before{number}"))).expect("at once");
     }

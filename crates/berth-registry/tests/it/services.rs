@@ -1,4 +1,4 @@
-//! Cluster addresses and node ports: who has them, among several servers and after crashes; the Service `kubernetes`.
+//! Cluster addresses and node ports: their holders, among several servers and after crashes. The Service `kubernetes`.
 
 use crate::world::{World, json_of, now};
 use berth_registry::{
@@ -22,7 +22,7 @@ fn refused(world: &World, spec: Value) -> String {
     error.replace("Service \"refused\" is invalid: ", "")
 }
 
-/// Who has which address, and which ports are claimed.
+/// Returns the holder of each address, and the claimed ports.
 fn claimed(world: &World) -> Vec<String> {
     let addresses = world.list("ipaddresses.networking.k8s.io", &ListOptions::default()).expect("listed").items;
     let ports = now(world.store.range(RangeRequest::all("/registry/ranges/servicenodeports/"))).expect("read").entries;
@@ -218,7 +218,7 @@ fn a_dry_run_holds_nothing() {
     assert_eq!(world.revision(), before);
 }
 
-/// A claim as a server leaves it that dies before it has stored the Service.
+/// Creates the claim of a server that crashed before it stored the Service.
 fn leave_claim(world: &World, port: u16, name: &str) {
     let claim = json!({"metadata": {"name": port.to_string()}, "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": name}}});
     let key = Key::new(&format!("/registry/ranges/servicenodeports/{port}"));
@@ -235,7 +235,7 @@ fn what_a_crash_leaves_behind_is_cleaned_up() {
     assert_eq!(repair(), [Step::Release(Good::NodePort(30_500))]);
     assert_eq!(repair(), []);
 
-    // Its own claim is no obstacle to whoever tries again.
+    // A retry can use its own claim.
     leave_claim(&world, 30_501, "again");
     repair();
     world.made(

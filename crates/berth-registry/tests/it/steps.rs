@@ -1,4 +1,4 @@
-//! Steps of progressive rollouts, and what they ask, are checked as they are written.
+//! The steps of progressive rollouts, and their analyses, are validated at every write.
 
 use crate::world::{World, deployment};
 use berth_api::apps::analysis::QUERY_BYTES_MAX;
@@ -15,7 +15,7 @@ fn with(annotations: &Value) -> Value {
     object
 }
 
-/// What is said where it is refused; empty where it is not.
+/// Returns the error, or an empty text.
 fn refusal(annotations: &Value) -> String {
     World::new().create(D, with(annotations)).map_or_else(|error| error.to_string(), |_| String::new())
 }
@@ -64,7 +64,7 @@ fn whom_or_what_is_asked_cannot_be_taken_away_from_who_asks() {
     world.made(D, with(&json!({STEPS: "25%, analysis, 100%", PROVIDER: "prod", QUERY: "up"})));
     let mut lacking = world.get(D, "d").expect("it is there");
     lacking["metadata"]["annotations"] = json!({STEPS: "25%, analysis, 100%", QUERY: "up"});
-    // A write of the status carries annotations too.
+    // A write of the status contains annotations too.
     for what in [D, "deployments.apps/status"] {
         let error = world.update(what, "d", &lacking).expect_err("nobody is asked").to_string();
         assert!(error.contains(&format!("metadata.annotations[{PROVIDER}]: Required value")), "{what}: {error}");

@@ -44,7 +44,7 @@ fn nothing_is_written_where_nothing_changes() {
     assert_eq!(world.revision(), before);
 }
 
-/// A node that has not seen that its pod has failed would else bring it back.
+/// Otherwise a node that has not observed the failure of its pod would revert it.
 #[test]
 fn a_part_of_a_status_is_written_over_the_version_that_it_names_and_over_no_other() {
     let world = World::new();
@@ -96,7 +96,7 @@ fn some_kinds_are_created_by_an_update() {
     assert!(
         now(world.registry.update(&Actor::System, &target("limitranges", "l"), limits, &WriteOptions::default())).expect("created").created
     );
-    // One that must say which version it changes is missing first.
+    // An update that requires a resource version fails first because the object is missing.
     let budget = json!({"metadata": {"name": "b"}, "spec": {}});
     let missing = world.update("poddisruptionbudgets.policy", "b", &budget).expect_err("it is not there").to_string();
     assert_eq!(missing, "poddisruptionbudgets.policy \"b\" not found");
@@ -148,7 +148,7 @@ fn the_main_endpoint_keeps_the_status_and_the_status_keeps_the_rest() {
     assert_eq!((&put["spec"]["replicas"], &put["status"]["replicas"]), (&json!(7), &json!(4)));
 }
 
-/// A merge patch of a status does not read the rest of the object; no kind may lose it by that.
+/// A merge patch of a status does not decode the rest of the object. No kind may lose fields by that.
 #[test]
 fn a_status_patch_loses_nothing_of_any_kind() {
     let containers = json!([{"name": "c", "image": "i"}]);
@@ -218,7 +218,7 @@ fn a_status_patch_loses_nothing_of_any_kind() {
     }
 }
 
-/// Of a patch that names nothing but the status, or that says of the metadata what they are, the same comes.
+/// A patch of only the status has the same result as one that also contains the current metadata.
 #[test]
 fn a_patch_of_a_status_alone_leaves_all_else_as_it_is() {
     let metadata = json!({

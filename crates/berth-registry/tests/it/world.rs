@@ -1,4 +1,4 @@
-//! A registry over an empty memory store, with a clock and randomness that the test moves.
+//! A registry over an empty memory store. The test controls its clock and randomness.
 #![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
 
 use berth_api::FeatureGates;
@@ -38,7 +38,7 @@ impl TestClock {
     }
 }
 
-/// The clock as the registry sees it; sleepers look again whenever the test polls them.
+/// The clock of the registry. Sleepers check it whenever the test polls them.
 struct Shown(Arc<TestClock>);
 
 impl Clock for Shown {
@@ -52,7 +52,7 @@ impl Clock for Shown {
     }
 }
 
-/// Counts: every draw differs, every run is the same.
+/// A counter as random numbers: every number differs, and every run is the same.
 struct Counting(AtomicU64);
 
 impl Rng for Counting {
@@ -64,7 +64,7 @@ impl Rng for Counting {
     }
 }
 
-/// Always the same: generated names collide.
+/// A constant as random numbers, so that generated names collide.
 pub(crate) struct Constant;
 
 impl Rng for Constant {
@@ -81,12 +81,12 @@ pub(crate) struct World {
     rng: Arc<dyn Rng>,
 }
 
-/// What a future of the memory store gives: it never waits.
+/// Returns the result of a future of the memory store, which never waits.
 pub(crate) fn now<T>(future: impl Future<Output = T>) -> T {
     turns(future).0
 }
 
-/// As [`now`], and how often it let others have their turn.
+/// Returns the same, and the number of times that the future yielded.
 pub(crate) fn turns<T>(future: impl Future<Output = T>) -> (T, usize) {
     let woken = Arc::new(Woken(AtomicBool::new(false)));
     let (waker, mut future) = (Waker::from(Arc::clone(&woken)), pin!(future));
@@ -118,13 +118,13 @@ impl World {
         Self::of(Arc::clone(&store), store, table, rng)
     }
 
-    /// A world whose registry sees the store through another.
+    /// Returns a test cluster whose registry uses the store through another one.
     pub(crate) fn over<S: Store>(make: impl FnOnce() -> (Arc<MemoryStore>, Arc<S>)) -> Self {
         let (store, seen) = make();
         Self::of(store, seen, Arc::default(), Arc::new(Counting(AtomicU64::new(1))))
     }
 
-    /// Another server over the same store.
+    /// Returns another server over the same store.
     pub(crate) fn beside(world: &Self) -> Self {
         Self::of(Arc::clone(&world.store), Arc::<MemoryStore>::clone(&world.store), Arc::default(), Arc::clone(&world.rng))
     }
@@ -142,7 +142,7 @@ impl World {
         Self { registry, store, clock, seen, rng }
     }
 
-    /// The same store behind a registry with these gates.
+    /// Replaces the registry by one with these gates, over the same store.
     pub(crate) fn set_gates(&mut self, gates: FeatureGates) {
         let clock = Arc::new(Shown(Arc::clone(&self.clock)));
         self.registry =
@@ -209,7 +209,7 @@ impl World {
     }
 }
 
-/// A registry of these kinds over any store.
+/// Returns a registry of these kinds over any store.
 pub(crate) fn registry_over(store: &Arc<dyn Store>, table: Arc<ResourceTable>) -> Registry {
     let clock = Arc::new(Shown(Arc::new(TestClock(AtomicI64::new(START)))));
     Registry::new(Arc::clone(store), table, clock, Arc::new(Counting(AtomicU64::new(1))), Arc::default())
@@ -219,7 +219,8 @@ pub(crate) fn names(list: &List) -> Vec<String> {
     list.items.iter().map(|entry| entry.key.as_str().rsplit('/').next().unwrap_or_default().to_owned()).collect()
 }
 
-/// `pods`, `nodes`, `deployments.apps`, `deployments.apps/status`; namespaced ones are in `default` unless `@` names another or `@*` all.
+/// Parses `pods`, `nodes`, `deployments.apps`, `deployments.apps/status`. Namespaced resources are in `default`, unless
+/// `@` is followed by another namespace, or `@*` selects all.
 fn parse(what: &str) -> (Collection, Option<Subresource>) {
     let (what, namespace) = what.split_once('@').unwrap_or((what, "default"));
     let (what, sub) = what.split_once('/').map_or((what, None), |(what, sub)| (what, Some(sub)));
@@ -246,7 +247,7 @@ pub(crate) fn json_of(current: &Current) -> Value {
     }
 }
 
-/// What clients see of an entry.
+/// Returns an entry as clients see it.
 pub(crate) fn showing(entry: &berth_store::Entry) -> Value {
     serde_json::from_slice(&splice::encode_entry(entry)).expect("JSON")
 }

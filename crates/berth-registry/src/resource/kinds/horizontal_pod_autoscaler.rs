@@ -9,7 +9,7 @@ use berth_api::k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, Metr
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// More targets than these are only counted.
+/// The maximum number of targets in a cell. Further targets are only counted.
 const SHOWN_MAX: usize = 2;
 
 /// Its line of the resource table.
@@ -56,7 +56,7 @@ impl Printed for HorizontalPodAutoscaler {
     }
 }
 
-/// `cpu: <unknown>/80%`: nobody measures.
+/// Formats a target: `cpu: <unknown>/80%`. The current value is unknown, because there are no metrics.
 fn target(metric: &MetricSpec) -> Option<String> {
     let resource = metric.resource.as_ref().map(|source| (Some(source.name.as_str()), &source.target));
     let container = || metric.container_resource.as_ref().map(|source| (Some(source.name.as_str()), &source.target));

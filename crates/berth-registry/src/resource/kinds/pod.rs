@@ -1,4 +1,4 @@
-//! Pod: what its containers do, in one word, and what it grows by.
+//! Pod: its status column, and its expected growth.
 
 use super::text::{AGE, NAME, age_of, name, or, text, wide};
 use crate::{
@@ -21,9 +21,10 @@ use berth_store::Entry;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// What a binding adds to a pod, in bytes, with half as much again: the node, a condition.
+/// The bytes that a binding adds to a pod, plus half: the node and a condition.
 const BINDING_BYTES: usize = 768;
-/// What its status adds until it runs, besides the status of each container: conditions, addresses, field owners.
+/// The bytes that the status adds until the pod runs, besides the status of each container: conditions, addresses,
+/// managed fields.
 const POD_STATUS_BYTES: usize = 1024;
 
 /// Its line of the resource table.
@@ -65,7 +66,7 @@ const fn simulated(subresource: &'static str, why: &'static str) -> Simulated {
     Simulated { subresource, why, names_an_object: true }
 }
 
-/// A pod gets a node and a status.
+/// A pod grows by its node and status.
 fn growth(entry: &Entry) -> usize {
     let [node, phase] = ["spec.nodeName", "status.phase"].map(|name| entry.header.field(name));
     let (Some(node), Some("" | "Pending")) = (node, phase) else { return 0 };
@@ -138,11 +139,11 @@ impl Printed for Pod {
     }
 }
 
-/// How often containers were started again.
+/// The restarts of containers.
 #[derive(Default)]
 struct Restarts {
     count: i32,
-    /// When a container was last seen to end before a restart.
+    /// The last time that a container terminated before a restart.
     last: Option<Time>,
 }
 
@@ -161,7 +162,7 @@ impl Restarts {
     }
 }
 
-/// What the cells of a pod tell of its containers.
+/// The columns of a pod that summarize its containers.
 struct Summary {
     reason: String,
     ready: usize,
@@ -193,7 +194,7 @@ impl Summary {
         summary
     }
 
-    /// Looks at init containers up to the first that has not done its part.
+    /// Adds init containers up to the first incomplete one.
     fn add_init_containers(&mut self, spec: &PodSpec, status: &PodStatus) -> Init {
         let unknown = ContainerState::default();
         let mut init = Init::default();
@@ -220,7 +221,7 @@ impl Summary {
         init
     }
 
-    /// Looks at the containers proper. The first with something to tell names the pod's state.
+    /// Adds the regular containers. The first one with a reason determines the pod's status column.
     fn add_containers(&mut self, status: &PodStatus) {
         let unknown = ContainerState::default();
         let mut running = false;
@@ -253,12 +254,12 @@ impl Summary {
     }
 }
 
-/// What was found among the init containers.
+/// The state of the init containers.
 #[derive(Default)]
 struct Init {
-    /// One of them has not done its part.
+    /// Whether one of them is incomplete.
     pending: bool,
-    /// Of those that run beside the pod's containers.
+    /// The restarts of sidecars.
     sidecar_restarts: Restarts,
 }
 
@@ -300,7 +301,8 @@ fn has_condition(status: &PodStatus, kind: &str) -> bool {
 mod tests {
     use super::*;
 
-    /// Ready, Status and Restarts of a pod with containers `a`, `b`, … as the status lists them; init containers `i0`, `i1`, sidecars `s0`, ….
+    /// Checks Ready, Status and Restarts of a pod with containers `a`, `b`, … in the order of the status, init
+    /// containers `i0`, `i1`, … and sidecars `s0`, ….
     #[track_caller]
     fn check(status: Value, cells: [&str; 3]) {
         check_pod(json!({}), status, cells);

@@ -1,4 +1,5 @@
-//! Documents with one value that is odd for its place, for each place that any kind has; and whether a document is what its kind's schema says, to the letter.
+//! Generates documents with one odd value, for each field of every kind. Checks whether a document strictly fits its
+//! kind's schema.
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use berth_api::quantity::Quantity;
@@ -7,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is put everywhere. Some of it fits somewhere, and all of it is what somebody writes.
+/// The values for every field. Each fits somewhere, and clients send all of them.
 const ODD: &[&str] = &[
     "null",
     "true",
@@ -90,14 +91,15 @@ impl Schemas {
         self.by_name.values().find(is_it).expect("every kind has a schema")
     }
 
-    /// The name and the schema that a reference leads to.
+    /// Returns the name and the schema of a reference.
     fn follow<'s>(&'s self, schema: &'s Value) -> Option<(&'s str, &'s Value)> {
         let reference = schema["$ref"].as_str().or_else(|| schema["allOf"][0]["$ref"].as_str())?;
         let name = reference.strip_prefix(PREFIX).expect("a reference to a schema");
         Some((name, &self.by_name[name]))
     }
 
-    /// Documents of the kind. Of a type that several kinds have, `seen` sees to it that its fields are filled once.
+    /// Returns documents of the kind. `seen` ensures that the fields of a type that several kinds share are filled
+    /// once.
     pub(crate) fn odd_documents(&self, resource: &Resource, seen: &mut BTreeSet<String>) -> Vec<Value> {
         let mut documents = Vec::new();
         self.fill(self.of(resource), seen, &|value| value, &mut documents);
@@ -125,7 +127,7 @@ impl Schemas {
         }
     }
 
-    /// What does not fit the schema of its kind; `None`: all does.
+    /// Returns the first value that does not fit the schema of its kind. `None`: the document fits.
     pub(crate) fn fault(&self, resource: &Resource, document: &Value) -> Option<String> {
         self.fault_at(self.of(resource), document, "")
     }
@@ -138,7 +140,7 @@ impl Schemas {
                 Some("Quantity") => wrong("quantity"),
                 Some("IntOrString") if value.is_string() || is_int32(value) => None,
                 Some("IntOrString") => wrong("number or string"),
-                // Kept as it is sent, by every server.
+                // Every server stores these unchanged.
                 Some("FieldsV1" | "RawExtension") => None,
                 _ => self.fault_at(schema, value, path),
             };

@@ -1,4 +1,4 @@
-//! A real kube-apiserver, and the etcd below it.
+//! A real kube-apiserver and its etcd.
 #![expect(clippy::disallowed_types, reason = "it is another program, with files and sockets")]
 
 use base64::{Engine as _, prelude::BASE64_STANDARD};
@@ -10,16 +10,16 @@ use std::{
     process::Command,
 };
 
-/// One without controllers.
+/// A server without controllers.
 pub(crate) struct Upstream(berth_testing::Upstream);
 
 impl Upstream {
-    /// `None` where there is none to be had: says so.
+    /// Starts the server. If none is available, it prints the reason and returns `None`.
     pub(crate) fn start() -> Option<Self> {
         berth_testing::Upstream::start(&["--no-controllers"]).map(Self)
     }
 
-    /// Writes keys into etcd, over its JSON gateway.
+    /// Writes keys into etcd through its JSON gateway.
     pub(crate) fn put(&self, keys: &[(String, Vec<u8>)]) {
         let endpoint = self.0.variable("ETCD_ENDPOINT");
         let address = endpoint.strip_prefix("http://").expect("plain http");
@@ -35,7 +35,7 @@ impl Upstream {
         }
     }
 
-    /// The names of the objects at a path of the API.
+    /// Returns the names of the objects at an API path.
     pub(crate) fn list(&self, path: &str) -> Result<Vec<String>, String> {
         let mut kubectl = Command::new(PathBuf::from(self.0.variable("UPSTREAM_BIN")).join("kubectl"));
         let output = kubectl
