@@ -1,4 +1,4 @@
-//! Answers: objects and lists in the form and syntax that the client takes.
+//! Responses: objects and lists in the form and encoding that the client accepts.
 
 use crate::{
     body::{LargeBody, ResponseBody},
@@ -38,7 +38,7 @@ const GZIP: HeaderValue = HeaderValue::from_static("gzip");
 /// The beginning of longer lists whose items are looked into is made aside of other requests' work.
 const LONG_LIST_ITEMS: usize = 100;
 
-/// Work that takes long: other requests go on on another thread meanwhile, where the runtime has one.
+/// Runs long work. The runtime moves other tasks to another thread, if it has one.
 fn aside<T>(work: impl FnOnce() -> T) -> T {
     match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
         Ok(RuntimeFlavor::MultiThread) => block_in_place(work),
@@ -46,25 +46,25 @@ fn aside<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// How many times its own size an object takes at most while it is looked into: as a tree, or as its type.
+/// The maximum size of an object during conversion (as a tree or a typed object), in multiples of its stored size.
 const LOOKED_INTO_FACTOR: usize = 16;
-/// What a list takes while it is made and sent, besides its entries and what the longest item takes.
+/// The memory of a list while it is built and sent, besides its entries and the longest item.
 const LIST_BYTES: usize = 8 * CHUNK_BYTES;
-/// What compression takes.
+/// The memory of compression.
 const GZIP_BYTES: usize = 320 << 10;
 
-/// How a client wants its answer.
+/// The response format that the client requests.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wishes {
     /// Form and syntax.
     pub(crate) accepted: Accepted,
-    /// What rows of a table carry.
+    /// The contents of table rows.
     pub(crate) include: IncludeObject,
-    /// Whether large answers may be compressed.
+    /// Whether large responses may be compressed.
     pub(crate) gzip: bool,
     /// Whether to indent.
     pub(crate) pretty: bool,
-    /// Ages are as of now.
+    /// The time for ages.
     pub(crate) now: Timestamp,
 }
 
@@ -95,26 +95,26 @@ impl Wishes {
         }
     }
 
-    /// How many bytes an answer takes while it is made of an object or a document of so many bytes, and sent.
+    /// Returns the memory that a response needs while it is built from an object or document of this size, and sent.
     pub(crate) fn cost(&self, bytes: usize) -> usize {
         let is_as_stored = self.accepted.form == Form::Object && self.writing() == Writing::Plain;
         let compression = if self.gzip && GZIP_ABOVE_BYTES < bytes { GZIP_BYTES } else { 0 };
         bytes * if is_as_stored { 1 } else { LOOKED_INTO_FACTOR } + compression
     }
 
-    /// The same of a list.
+    /// Returns the same for a list.
     pub(crate) fn cost_of_list(&self, items: &[Arc<Entry>]) -> usize {
         let longest = items.iter().map(|entry| entry.value.len()).max().unwrap_or(0);
         let all = if longest * items.len() <= GZIP_ABOVE_BYTES { 0 } else { LIST_BYTES + size_of_val(items) };
         all + self.cost(longest) + if self.gzip && 0 < all { GZIP_BYTES } else { 0 }
     }
 
-    /// The same of a list of what was deleted, which nobody else keeps.
+    /// Returns the same for a list of deleted objects, which exist only for the response.
     pub(crate) fn cost_of_deleted(&self) -> usize {
         TOLD_BYTES_MAX + LIST_BYTES + GZIP_BYTES
     }
 
-    /// A page of a list. Made while it is sent, unless it is short.
+    /// Returns a page of a list. Unless it is short, it is built while it is sent.
     pub(crate) fn list(&self, resource: &Arc<Resource>, list: List) -> Result<Answer, Refusal> {
         let (shape, head) = match self.accepted.form {
             Form::Object => {
@@ -170,13 +170,13 @@ impl Wishes {
         self.bytes(code, json)
     }
 
-    /// JSON, with the line break that ends it, turned into what the client takes.
+    /// Converts JSON, with its final line break, to the requested encoding.
     pub(crate) fn bytes(&self, code: StatusCode, json: impl Into<Bytes>) -> Answer {
         compressible(code, self.content_type(), self.writing().rewrite(json.into()), self.gzip)
     }
 }
 
-/// A document of whatever type, compressed while it is sent where it is large and `gzip` is taken.
+/// Returns a document of any type. A large one is compressed while it is sent, if `gzip` is set.
 pub(crate) fn compressible(code: StatusCode, content_type: HeaderValue, bytes: Bytes, gzip: bool) -> Answer {
     if !gzip || bytes.len() <= GZIP_ABOVE_BYTES {
         return answer(code, content_type, bytes.into());
@@ -192,7 +192,7 @@ fn mark_compressed(answer: &mut Answer) {
     answer.headers_mut().append(VARY, HeaderValue::from_static("Accept-Encoding"));
 }
 
-/// The answer keeps its memory until it is sent.
+/// Makes the response hold its memory until it is sent.
 pub(crate) fn keeping(mut answer: Answer, memory: Kept) -> Answer {
     answer.body_mut().keep(memory);
     answer
@@ -214,7 +214,7 @@ fn encode(current: &Current) -> Vec<u8> {
     json
 }
 
-/// A list, of which the items come later.
+/// A list without its items, which follow.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ListHead<'a> {
@@ -262,7 +262,7 @@ pub(crate) fn status(status: &Status, indented: bool) -> Answer {
     answer
 }
 
-/// A refusal.
+/// Returns the response for an error.
 pub(crate) fn refusal(refusal: &Refusal, indented: bool) -> Answer {
     match refusal {
         Refusal::PageNotFound => text(StatusCode::NOT_FOUND, "404 page not found\n"),
@@ -277,7 +277,7 @@ pub(crate) fn refusal(refusal: &Refusal, indented: bool) -> Answer {
     }
 }
 
-/// A request that is not as requests of HTTP/1.1 are: nothing that comes behind it on its connection is read.
+/// Rejects a malformed HTTP/1.1 request. The server reads nothing more on its connection.
 pub(crate) fn bad_request(why: &'static str) -> Answer {
     let mut answer = text(StatusCode::BAD_REQUEST, why);
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -289,12 +289,12 @@ pub(crate) fn text(code: StatusCode, text: impl Into<Bytes>) -> Answer {
     answer(code, TEXT, ResponseBody::from(text.into()))
 }
 
-/// What a container has written.
+/// Returns a container's log.
 pub(crate) fn log(body: ResponseBody) -> Answer {
     answer(StatusCode::OK, LOG, body)
 }
 
-/// Nothing, and no fault either.
+/// Returns an empty successful response.
 pub(crate) fn no_content() -> Answer {
     let mut answer = Response::new(ResponseBody::Full(Bytes::new()));
     *answer.status_mut() = StatusCode::NO_CONTENT;
@@ -306,7 +306,7 @@ pub(crate) fn stream(body: ResponseBody) -> Answer {
     answer(StatusCode::OK, JSON, body)
 }
 
-/// The fault of a server whose handler panicked.
+/// Returns the response after a panic of a handler.
 pub(crate) fn internal_error() -> Answer {
     let error = ApiError::Internal { message: "the request could not be served; the server's log has more".to_owned() };
     status(&Status::from(&error), false)

@@ -1,4 +1,4 @@
-//! Bodies: what is read of a request, and the three kinds of answers: one piece, several, a watch.
+//! Bodies: reads those of requests, and sends the three types of responses: one piece, several pieces, or a watch.
 
 use crate::{
     flow::Kept,
@@ -18,24 +18,24 @@ use std::{pin::Pin, time::Duration};
 
 /// The largest request body, in bytes.
 pub(crate) const REQUEST_BYTES_MAX: usize = 3 << 20;
-/// How long a body is read on that nobody needs.
+/// How long the rest of an unused body is read.
 const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
 
-/// What an answer says, before it is sent.
+/// The body of a response before it is sent.
 pub(crate) enum ResponseBody {
     /// In one piece.
     Full(Bytes),
-    /// In several, so that little of it is with the connection at a time.
+    /// Several pieces, so that a connection has little of it in memory at a time.
     Large(LargeBody, Kept),
     /// A watch.
     Watch(Box<WatchBody>),
 }
 
-/// A long answer.
+/// A long body.
 pub(crate) enum LargeBody {
     /// A list.
     List(Box<ListBody>),
-    /// Anything else, made already.
+    /// Other content, complete.
     Bytes(Bytes),
     /// The same, compressed while it is sent.
     Compressed(Box<Compressing>),
@@ -54,7 +54,7 @@ impl From<Bytes> for ResponseBody {
 }
 
 impl ResponseBody {
-    /// Lets a long answer keep this until it is sent; a short one needs it no more.
+    /// Makes a long body hold this memory until it is sent. A short one drops it.
     pub(crate) fn keep(&mut self, memory: Kept) {
         if let Self::Large(_, kept) = self {
             *kept = memory;
@@ -63,7 +63,7 @@ impl ResponseBody {
 }
 
 impl LargeBody {
-    /// What comes next; an empty piece: nothing yet, but soon. `None` behind the end.
+    /// Returns the next piece. An empty one means that the next follows soon. `None` at the end.
     pub(crate) fn next_piece(&mut self) -> Option<Result<Bytes, ApiError>> {
         match self {
             Self::List(list) => list.next_piece(),
@@ -72,7 +72,7 @@ impl LargeBody {
         }
     }
 
-    /// Whether its pieces are only copied from what there is, which is less work than to encrypt them.
+    /// Whether its pieces are only copied from existing bytes, which costs less than encrypting them.
     pub(crate) fn is_copied(&self) -> bool {
         match self {
             Self::List(list) => list.is_copied(),
@@ -81,7 +81,7 @@ impl LargeBody {
         }
     }
 
-    /// How many bytes are still to be sent, where that is known.
+    /// Returns the remaining bytes, if known.
     pub(crate) fn length(&self) -> Option<u64> {
         match self {
             Self::List(_) | Self::Compressed(_) => None,
@@ -97,7 +97,7 @@ fn too_large() -> Refusal {
 /// Reads a request's body.
 ///
 /// # Errors
-/// It is larger than [`REQUEST_BYTES_MAX`], or the client went away.
+/// It exceeds [`REQUEST_BYTES_MAX`], or the client disconnected.
 pub(crate) async fn read(headers: &HeaderMap, body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
     let announced = headers.get(CONTENT_LENGTH).and_then(|length| HeaderValue::to_str(length).ok()?.parse::<usize>().ok()).unwrap_or(0);
     if REQUEST_BYTES_MAX < announced {
@@ -111,7 +111,7 @@ pub(crate) async fn read(headers: &HeaderMap, body: &mut Incoming) -> Result<Vec
             return Err(too_large());
         }
         if whole.is_empty() {
-            // The whole of most bodies: one copy, of the right size.
+            // Most bodies are one frame, which needs one copy of the right size.
             whole.reserve(announced.max(data.len()));
         }
         whole.extend_from_slice(&data);
@@ -123,11 +123,11 @@ async fn next_frame(body: &mut Incoming) -> Option<Result<Frame<Bytes>, hyper::E
     poll_fn(|cx| Pin::new(&mut *body).poll_frame(cx)).await
 }
 
-/// Reads on what is left after a refusal, within limits: a client that is still sending would not see the answer, only that the connection
-/// is cut.
+/// Reads the rest of a body after an error, within limits. A client that is still sending would otherwise see a broken
+/// connection instead of the response.
 pub(crate) async fn discard(body: &mut Incoming) {
     if !body.is_end_stream() {
-        // Whoever sends more slowly, or more, is cut off.
+        // A client that sends more, or more slowly, is disconnected.
         let _ = tokio::time::timeout(DISCARD_TIME_MAX, drain(body)).await;
     }
 }

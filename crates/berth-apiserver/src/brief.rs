@@ -1,16 +1,16 @@
-//! What anybody can make long or frequent is kept short where it is written down: texts are cut.
+//! Truncates untrusted texts before they are logged.
 
 use hyper::{Uri, http::uri::PathAndQuery};
 use percent_encoding::percent_decode_str;
 use serde_json::Value;
 use std::{borrow::Cow, fmt};
 
-/// Bytes that are kept of a text; as many as upstream keeps of a user agent in its audit log.
+/// The maximum length of a text, as upstream's limit for user agents in the audit log.
 const TEXT_BYTES_MAX: usize = 1024;
-/// Upstream's mark of a text that was cut.
+/// Upstream's suffix of a truncated text.
 const CUT: &str = "...TRUNCATED";
 
-/// A text that somebody sent, as it is written down.
+/// Truncates a client's text.
 ///
 /// Source: kubernetes `apiserver/pkg/audit/request.go`, `maybeTruncateUserAgent`.
 pub(crate) fn cut(text: &str) -> Cow<'_, str> {
@@ -21,9 +21,10 @@ pub(crate) fn cut(text: &str) -> Cow<'_, str> {
     Cow::Owned(format!("{}{CUT}", &text[..end]))
 }
 
-/// Path and query of a request as logs show them: cut, and without the values of parameters that are named as credentials are.
+/// The path and query of a request for logs: truncated, and without the values of parameters that look like
+/// credentials.
 ///
-/// Some clients send a token in the query, although nothing here reads one from there.
+/// Some clients send a token in the query, although the server never reads one from there.
 pub(crate) struct Address<'a>(pub(crate) &'a Uri);
 
 impl fmt::Display for Address<'_> {
@@ -35,7 +36,7 @@ impl fmt::Display for Address<'_> {
     }
 }
 
-/// Parts of the names of parameters whose values no log shows.
+/// Substrings of parameter names whose values are not logged.
 const CREDENTIALS: &[&str] = &["authorization", "credential", "password", "secret", "token"];
 
 fn without_credential(parameter: &str) -> Cow<'_, str> {
@@ -44,7 +45,7 @@ fn without_credential(parameter: &str) -> Cow<'_, str> {
     if CREDENTIALS.iter().any(|word| plain.contains(word)) { format!("{name}=<hidden>").into() } else { parameter.into() }
 }
 
-/// Cuts every text in it.
+/// Truncates every text in a JSON value.
 pub(crate) fn cut_all(mut value: Value) -> Value {
     match &mut value {
         Value::String(text) if TEXT_BYTES_MAX < text.len() => *text = cut(text).into_owned(),

@@ -1,8 +1,8 @@
-//! What is used now, and may be replaced while others use it.
+//! A value that can be replaced while others use it.
 
 use std::sync::{Arc, PoisonError, RwLock};
 
-/// A value that is read often and replaced seldom. Whoever has read it keeps what it was then.
+/// A value that is read often and replaced rarely. A reader keeps the value that it has read.
 #[derive(Debug)]
 pub(crate) struct Current<T>(RwLock<Arc<T>>);
 
@@ -11,12 +11,12 @@ impl<T> Current<T> {
         Self(RwLock::new(Arc::new(value)))
     }
 
-    /// What it is now.
+    /// Returns the current value.
     pub(crate) fn get(&self) -> Arc<T> {
         Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// It is this from now on.
+    /// Replaces the value.
     pub(crate) fn set(&self, value: T) {
         *self.0.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(value);
     }

@@ -1,15 +1,16 @@
-//! What a JSON document takes once it is decoded, estimated from its bytes without decoding it.
+//! Estimates the memory of a decoded JSON document from its bytes, without decoding it.
 //!
-//! What is on the wire says little: two bytes, `{}`, become a container of some thousand bytes, with its defaults, its faults, and its copies in a patch.
+//! The size on the wire is a poor estimate: two bytes, `{}`, become a container of some thousand bytes, with its
+//! defaults, its errors, and its copies in a patch.
 
-/// What an object or a list takes, in bytes: a struct of the kind, its tree, and a set of owned fields.
+/// The memory of an object or a list, in bytes: a struct of the kind, its tree, and a set of owned fields.
 const COLLECTION_BYTES: usize = 3 << 10;
-/// What a member or an element takes besides, in bytes.
+/// The additional memory of a member or an element, in bytes.
 const VALUE_BYTES: usize = 256;
-/// How often texts are copied: in the body, the tree, the object, and what is answered.
+/// The number of copies of texts: in the body, the tree, the object, and the response.
 const TEXT_COPIES: usize = 4;
 
-/// How many bytes the document takes at most while a write works on it. Cost: linear, one pass.
+/// Returns the maximum memory of the document during a write. Costs one pass, linear.
 pub(crate) fn decoded_bytes(json: &[u8]) -> usize {
     let (mut collections, mut values, mut is_text, mut is_escaped) = (0_usize, 0_usize, false, false);
     for byte in json {

@@ -14,17 +14,17 @@ use std::{
 };
 use tokio::time::timeout;
 
-/// How long one check may take, as upstream's of etcd: a part that does not answer is not well.
+/// The timeout of a check, as of upstream's etcd check. A component that does not respond is unhealthy.
 pub(crate) const CHECK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Whether the server is alive, and should be sent requests. The binary says when it has started, and what else is looked at; the server says when it
-/// stops. Cheap to clone.
+/// The health of the server. The binary reports the end of its startup, and adds checks. The server reports its stop.
+/// Cheap to clone.
 #[derive(Clone)]
 pub struct Readiness(Arc<Shared>);
 
 struct Shared {
     stage: AtomicU8,
-    /// The check that fails until everything has started.
+    /// The name of the check that fails until the startup is complete.
     started: &'static str,
     checks: Mutex<Vec<Check>>,
 }
@@ -39,12 +39,12 @@ const STARTING: u8 = 0;
 const READY: u8 = 1;
 const STOPPING: u8 = 2;
 
-/// What a failing check means.
+/// The effect of a failing check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// It should be sent no requests, and may come to itself: `/readyz` fails.
+    /// The server is not ready and may recover: `/readyz` fails.
     Unready,
-    /// It will not come to itself, and should be started anew: `/livez` and `/healthz` fail too.
+    /// The server cannot recover and must be restarted: `/livez` and `/healthz` fail too.
     Dead,
 }
 
@@ -58,7 +58,7 @@ pub struct CheckError(pub String);
 
 type Ask = dyn Fn() -> BoxFuture<'static, Found> + Send + Sync;
 
-/// One thing that is looked at.
+/// One check.
 #[derive(Clone)]
 struct Check {
     name: &'static str,
@@ -68,29 +68,29 @@ struct Check {
 }
 
 impl Readiness {
-    /// Of something that has started when [`Readiness::set_ready`] says so, which this check tells.
+    /// Creates the health of a server that starts. The check `started` fails until [`Readiness::set_ready`].
     #[must_use]
     pub fn when(started: &'static str) -> Self {
         Self(Arc::new(Shared { stage: AtomicU8::new(STARTING), started, checks: Mutex::default() }))
     }
 
-    /// Everything has started. A server that stops already goes on stopping.
+    /// Reports that the startup is complete. Has no effect on a stopping server.
     pub fn set_ready(&self) {
         let _ = self.0.stage.compare_exchange(STARTING, READY, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// The server will go away: `/readyz` fails from now on.
+    /// Reports that the server stops: `/readyz` fails from now on.
     pub fn set_stopping(&self) {
         self.0.stage.store(STOPPING, Ordering::Release);
     }
 
-    /// Whether it has been told to go away.
+    /// Whether the server is stopping.
     #[must_use]
     pub fn is_stopping(&self) -> bool {
         self.0.stage.load(Ordering::Acquire) == STOPPING
     }
 
-    /// From now on `ask` is asked too, under this name. It is to be cheap: anybody may have it asked.
+    /// Adds a check with this name. It must be cheap, because any client can run it.
     pub fn add<F>(&self, name: &'static str, failure: Failure, ask: impl Fn() -> F + Send + Sync + 'static)
     where
         F: Future<Output = Found> + Send + 'static,
@@ -98,7 +98,7 @@ impl Readiness {
         self.add_within(CHECK_TIMEOUT, name, failure, ask);
     }
 
-    /// The same, for what may take so long.
+    /// Adds a check with this timeout.
     pub(crate) fn add_within<F>(&self, within: Duration, name: &'static str, failure: Failure, ask: impl Fn() -> F + Send + Sync + 'static)
     where
         F: Future<Output = Found> + Send + 'static,
@@ -110,7 +110,7 @@ impl Readiness {
         self.0.checks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What is looked at there, in the order in which it is shown.
+    /// Returns the checks of an endpoint, in the order of its output.
     fn checks_of(&self, endpoint: HealthEndpoint) -> Vec<Check> {
         let fixed = |name, fails: Option<&'static str>| Check {
             name,
@@ -140,7 +140,7 @@ async fn within(longest: Duration, ask: impl Future<Output = Found>) -> Found {
     timeout(longest, ask).await.unwrap_or_else(|_| Err(CheckError(format!("no answer within {longest:?}"))))
 }
 
-/// The answer, as text. `None`: no such check.
+/// Returns the response as text, or `None` if the check does not exist.
 pub(crate) async fn answer(
     endpoint: HealthEndpoint,
     check: Option<&str>,
@@ -156,7 +156,7 @@ pub(crate) async fn answer(
     })
 }
 
-/// Anybody may read it: why a check fails is told by that check alone, and in the log.
+/// Formats the report. Every client may read it, so only the single check and the log contain the reason of a failure.
 async fn report(endpoint: HealthEndpoint, checks: &[Check], query: &Query<'_>) -> (StatusCode, String) {
     let endpoint = endpoint.as_str();
     let mut excluded: BTreeSet<&str> = query.all("exclude").collect();
@@ -195,7 +195,7 @@ mod tests {
         found.map(|(code, text)| (code.as_u16(), text))
     }
 
-    /// What the binary adds, and how the two are.
+    /// Returns the health with the checks of the binary, and their results.
     fn with_parts(store: Found, caches: Found) -> Readiness {
         let readiness = Readiness::default();
         readiness.set_ready();

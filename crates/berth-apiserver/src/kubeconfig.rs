@@ -1,4 +1,4 @@
-//! The file with which kubectl and every client library find the server and prove who they are.
+//! The kubeconfig, with which kubectl and client libraries find the server and authenticate.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use std::{
@@ -8,23 +8,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// What a kubeconfig says: one cluster, one user, one context, all of the same name.
+/// The content of a kubeconfig: one cluster, one user and one context, all with the same name.
 #[derive(Clone, Debug)]
 pub struct Kubeconfig<'a> {
-    /// Name of cluster, user and context.
+    /// The name of cluster, user and context.
     pub name: &'a str,
     /// `https://127.0.0.1:6443`.
     pub server: &'a str,
-    /// PEM of the authority that signed the server's certificate.
+    /// The PEM of the CA that signed the server's certificate.
     pub ca_certificate: &'a str,
     /// PEM of the client certificate.
     pub client_certificate: &'a str,
-    /// PEM of its key.
+    /// The PEM of the client's key.
     pub client_key: &'a str,
 }
 
 impl Kubeconfig<'_> {
-    /// Its YAML, certificates embedded.
+    /// Returns the YAML with embedded certificates.
     #[must_use]
     pub fn render(&self) -> String {
         let Self { name, server, .. } = self;
@@ -51,43 +51,45 @@ impl Kubeconfig<'_> {
         )
     }
 
-    /// Writes it to `path`, readable by its owner only. Readers see the old file or the new one, never a part; missing folders are made.
+    /// Writes the kubeconfig to `path`, readable by its owner only. Readers see the old file or the new one, never a
+    /// part. Creates missing folders.
     ///
     /// # Errors
-    /// What the file system says, with the path.
+    /// The error of the file system, with the path.
     pub fn write(&self, path: &Path) -> io::Result<()> {
         write_private(path, self.render().as_bytes())
     }
 }
 
-/// Replaces a file at once, with mode 0600.
+/// Replaces a file atomically, with mode 0600.
 pub(crate) fn write_private(path: &Path, contents: &[u8]) -> io::Result<()> {
     let beside = temporary_beside(path);
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let written = private_folder().create(parent).and_then(|()| {
-        // A file left behind by a writer that died has an owner and a mode of its own, so it is never written into.
+        // A file of a crashed writer has its own owner and mode, so it is removed first.
         let _ = fs::remove_file(&beside);
         let mut file = private_file().open(&beside)?;
         file.write_all(contents)?;
         file.sync_all()?;
         fs::rename(&beside, path)?;
-        // Else a power loss may bring the old file back, or none.
+        // Otherwise a power failure could restore the old file, or none.
         fs::File::open(parent)?.sync_all()
     });
     written.map_err(|error| io::Error::new(error.kind(), format!("could not write {}: {error}", path.display())))
 }
 
-/// Makes a file with mode 0600.
+/// Creates a file with mode 0600.
 ///
 /// # Errors
-/// There is one of that name already, or what the file system says.
+/// The file exists, or an error of the file system.
 pub(crate) fn create_private(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut file = private_file().open(path)?;
     file.write_all(contents)?;
     file.sync_all()
 }
 
-/// Hidden, and always the same: what is left behind by a writer that died goes with the next write.
+/// Returns the name of the hidden temporary file. It is always the same, so the next write removes the file of a
+/// crashed writer.
 fn temporary_beside(path: &Path) -> PathBuf {
     let mut name = OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

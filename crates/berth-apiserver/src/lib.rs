@@ -1,10 +1,10 @@
-//! The HTTP shell around the API's rules: TLS, who asks and whether they may, encodings, watch streams, discovery, health, metrics.
+//! The HTTP shell of the API: TLS, authentication, authorization, encodings, watch streams, discovery, health, metrics.
 //!
-//! Start with [`Server`]; what a part of a control plane says of itself, and nothing else, is [`part::PartServer`]'s. A request is authenticated and authorised by its path alone, then becomes one call of
-//! [`berth_registry::Registry`]; what that gives back, or refuses, becomes bytes here and nowhere else. No rule of the API stands in
-//! this crate, and nothing below it knows HTTP.
+//! Start with [`Server`]. [`part::PartServer`] serves only the health and metrics of a control plane component. The
+//! server authenticates and authorizes a request by its head, then calls [`berth_registry::Registry`] once. Only this
+//! crate converts the result or the error to bytes. It contains no rules of the API, and no crate below it uses HTTP.
 //!
-//! Time and tasks are tokio's. Certificates are made by [`pki`], the file for kubectl by [`kubeconfig`].
+//! Time and tasks come from tokio. [`pki`] creates certificates, and [`kubeconfig`] creates the file for kubectl.
 
 mod answer;
 pub mod audit;

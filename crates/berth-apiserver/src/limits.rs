@@ -1,4 +1,4 @@
-//! How much one server holds at a time, and how much of it one user may have.
+//! The limits of a server, and the share of one user.
 
 use std::{
     collections::BTreeMap,
@@ -6,50 +6,52 @@ use std::{
     time::Duration,
 };
 
-/// A long answer is sent in pieces of about so many bytes.
+/// The approximate size of the pieces of a long response.
 pub(crate) const CHUNK_BYTES: usize = 64 << 10;
-/// What is longer is a long answer.
+/// The size above which a response is long.
 pub(crate) const FULL_BYTES_MAX: usize = 16 << 10;
-/// Answers larger than this are compressed for clients that take it.
+/// The size above which responses are compressed, for clients that accept it.
 pub(crate) const GZIP_ABOVE_BYTES: usize = 128 << 10;
 
-/// The bounds that a server can be given. Those that no client feels in ordinary use are constants where they are kept.
+/// The configurable limits of a server. Limits that clients do not notice in ordinary use are constants elsewhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Requests that only read, answered at once; 0: no bound. Those of `system:masters`, and for health, are not counted.
+    /// Read-only requests in progress. 0: no limit. Requests of `system:masters` and health checks are not counted.
     pub requests_inflight: usize,
-    /// The same of requests that change something.
+    /// Mutating requests in progress.
     pub mutating_requests_inflight: usize,
-    /// What answers take while they are made and sent, in bytes; of one user no more than three quarters. Those of `system:masters` are
-    /// not counted; those to requests that change something are bounded by `mutating_requests_inflight`.
+    /// The memory of responses while they are built and sent, in bytes. A user gets at most three quarters. Responses
+    /// to `system:masters` are not counted. `mutating_requests_inflight` limits responses to mutating requests.
     pub answer_bytes: usize,
-    /// What the writes of users take while they are worked on, decoded and with what is stored, in bytes; of one share no more than three quarters.
+    /// The memory for processing users' writes, decoded and with stored objects, in bytes. A share gets at most three
+    /// quarters.
     pub work_bytes: usize,
-    /// What the heads of requests take that are longer than 4 KiB, in bytes; of one share no more than half of what the others leave.
+    /// The memory of request heads above 4 KiB, in bytes. A share gets at most half of what the others leave.
     pub head_bytes: usize,
-    /// What the selectors of open watches take, in bytes; of one share no more than half of what the others leave.
+    /// The memory of the selectors of open watches, in bytes. A share gets at most half of what the others leave.
     pub selector_bytes: usize,
-    /// How long a client may take to say hello in TLS.
+    /// The timeout of a TLS handshake.
     pub handshake_timeout: Duration,
-    /// How long a client may take to send the head of a request on HTTP/1.1, or to begin one.
+    /// The timeout for the head of an HTTP/1.1 request, from the end of the previous one.
     pub head_timeout: Duration,
-    /// How long a request may wait for its turn before it is told to come again.
+    /// How long a request may wait for a seat before it is rejected with a retry interval.
     pub queue_wait: Duration,
-    /// How long a request that is no watch may take, its body included.
+    /// The timeout of a request other than a watch, including its body.
     pub request_timeout: Duration,
-    /// How long a client may take nothing of an answer that has more for it.
+    /// How long a client may read nothing of a response that has more data.
     pub stall_timeout: Duration,
     /// How long a connection may be open without a request.
     pub idle_timeout: Duration,
-    /// Connections of all clients: half for those whom the server knows, half for those whom it does not know (yet). Those of
-    /// `system:masters` are not counted.
+    /// Connections of all clients: half for authenticated clients, half for others. Connections of `system:masters` are
+    /// not counted.
     pub connections: usize,
-    /// Connections of one user, or of the service accounts of a namespace. `system:masters` are not counted.
+    /// Connections of one user, or of the service accounts of a namespace. Those of `system:masters` are not counted.
     pub connections_per_user: usize,
-    /// Answers to clients whom the server does not know, and which they do not take, on all connections together: the server keeps up to 4 KiB for each. Beyond
-    /// that who has more than a few loses the connection.
+    /// Unread responses to unauthenticated clients, on all connections together. The server buffers up to 4 KiB for
+    /// each. Above the limit, a client with more than a few loses its connection.
     pub strangers_unread: usize,
-    /// Watches of one user, or of the service accounts of a namespace, on all connections. `system:masters` are not counted.
+    /// Watches of one user, or of the service accounts of a namespace, on all connections. Those of `system:masters`
+    /// are not counted.
     pub watches_per_user: usize,
 }
 
@@ -76,13 +78,13 @@ impl Default for Limits {
     }
 }
 
-/// The largest head of a request, in bytes: request line and headers, or what HTTP/2 has in their place. Selectors stand in it.
+/// The maximum size of a request head, in bytes: request line and headers, or their HTTP/2 form. It includes selectors.
 const HEAD_BYTES_MAX: u32 = 256 << 10;
-/// How long requests may go on once the server stops.
+/// How long requests may continue after the server stops.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Limits {
-    /// Those of connections. Half of the places are strangers', half known users'.
+    /// Returns the limits of connections: half of the slots for anonymous clients, half for known users.
     pub(crate) fn of_connections(&self) -> berth_http::Limits {
         let half = (self.connections / 2).max(1);
         berth_http::Limits {
@@ -101,14 +103,14 @@ impl Limits {
     }
 }
 
-/// Counts what each holds, and lets none hold more than its share.
+/// Counts the items of each key, and limits its share.
 #[derive(Debug)]
 pub(crate) struct Quota<K: Ord> {
     max: usize,
     held: Mutex<BTreeMap<K, usize>>,
 }
 
-/// One thing held; given back when dropped.
+/// One item. Dropping it frees its slot.
 #[derive(Debug)]
 pub(crate) struct Share<K: Ord> {
     quota: Arc<Quota<K>>,
@@ -120,7 +122,7 @@ impl<K: Ord + Clone> Quota<K> {
         Arc::new(Self { max, held: Mutex::default() })
     }
 
-    /// One more for `key`; `None` if it holds all that it may.
+    /// Takes an item for `key`, or returns `None` at its limit.
     pub(crate) fn take(self: &Arc<Self>, key: K) -> Option<Share<K>> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         let count = held.get(&key).copied().unwrap_or(0);

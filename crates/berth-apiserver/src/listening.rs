@@ -1,4 +1,4 @@
-//! The API server's side of connections: whose they are, and what is answered. What they may take is `berth-http`'s.
+//! The API server's part of connections: their owners, and their responses. `berth-http` enforces the limits.
 
 use crate::{
     answer,
@@ -22,24 +22,24 @@ use rustls::{ServerConfig, ServerConnection};
 use std::{io, net::SocketAddr, sync::Arc};
 use tokio::sync::watch;
 
-/// Why a server does not start.
+/// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
-    /// Somebody else listens there.
+    /// Another process listens on the address.
     #[error("{address} is in use: another process listens there; stop it, or choose another port")]
     InUse {
-        /// Where.
+        /// The address.
         address: SocketAddr,
     },
-    /// The address cannot be used.
+    /// The server cannot listen on the address.
     #[error("could not listen on {address}")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// The credentials cannot be used.
+    /// The credentials are unusable.
     #[error("could not use the server's credentials")]
     Credentials(#[from] TlsError),
     /// A metric's name is taken.
@@ -47,19 +47,19 @@ pub enum BindError {
     Metrics(#[from] prometheus::Error),
 }
 
-/// Who answers what comes in on connections.
+/// Responds to the requests on connections.
 pub(crate) trait Answers: Send + Sync + 'static {
-    /// What connections and heads may take.
+    /// Returns the limits of connections and heads.
     fn limits(&self) -> &Limits;
-    /// Now: certificates end.
+    /// Returns the current time, for the expiry of certificates.
     fn now(&self) -> Timestamp;
-    /// What is told to who asks whether it is ready.
+    /// Returns the readiness, which changes when the server stops.
     fn readiness(&self) -> &Readiness;
-    /// Answers a request, whatever it is and whatever happens. It counts as `open` until the answer is sent.
+    /// Responds to a request in every case. The request counts as `open` until the response is sent.
     fn answer(self: Arc<Self>, peer: Peer, origin: Origin, request: Request<Incoming>, open: Open) -> Answering;
 }
 
-/// Listens there; port 0 takes any free one.
+/// Listens on the address. Port 0 selects a free port.
 ///
 /// # Errors
 /// [`BindError`].
@@ -70,14 +70,14 @@ async fn listen(address: SocketAddr) -> Result<Listener, BindError> {
     })
 }
 
-/// A server that listens. Nothing is answered before [`Listening::serve`].
+/// A listening server. It accepts no request before [`Listening::serve`].
 pub(crate) struct Listening {
     listener: Listener,
     pub(crate) tls: Arc<Current<Tls>>,
 }
 
 impl Listening {
-    /// Listens there.
+    /// Listens on the address.
     ///
     /// # Errors
     /// [`BindError`].
@@ -89,13 +89,13 @@ impl Listening {
         self.listener.local_addr()
     }
 
-    /// Turns true when no more connections are taken.
+    /// Returns a receiver that becomes true when the server stops accepting connections.
     pub(crate) fn stopping(&self) -> watch::Receiver<bool> {
         self.listener.stopping()
     }
 
-    /// Answers requests until `shutdown` resolves. Then `/readyz` fails, no connection is taken any more, watches end, and what is being answered may end
-    /// within 10 seconds.
+    /// Serves requests until `shutdown` resolves. Then `/readyz` fails, new connections are rejected, watches end, and
+    /// requests in progress have 10 seconds to finish.
     pub(crate) fn serve(self, answers: Arc<dyn Answers>, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, ()> {
         let limits = answers.limits().of_connections();
         self.listener.serve(Arc::new(Served { tls: self.tls, answers }), limits, shutdown)
@@ -117,7 +117,8 @@ impl Service for Served {
         self.answers.readiness().set_stopping();
     }
 
-    /// Logs a client that sends something that is not TLS. A client that closes the connection without a word, as a port check does, is not logged.
+    /// Logs a client that sends something other than TLS. A client that closes the connection without data, such as a
+    /// port check, is not logged.
     fn handshake_failed(&self, from: SocketAddr, error: &io::Error) {
         static FAILED: Rare = Rare::new();
         if error.kind() == io::ErrorKind::InvalidData
@@ -132,9 +133,9 @@ struct Connected {
     tls: Arc<Current<Tls>>,
     answers: Arc<dyn Answers>,
     origin: Origin,
-    /// The server's side of TLS as it was when the connection began.
+    /// The TLS configuration at the start of the connection.
     met: Arc<Tls>,
-    /// Once the handshake is done.
+    /// Set after the handshake.
     shown: Option<Shown>,
 }
 
@@ -161,10 +162,10 @@ impl Connection for Connected {
     }
 }
 
-/// It has turned out that this is a user's connection.
+/// Assigns the connection to an authenticated user.
 ///
 /// # Errors
-/// The user has too many: it stays among the strangers.
+/// The user has too many connections. The connection stays anonymous.
 pub(crate) fn belongs_to(place: &ConnectionSlot, user: &User) -> Result<(), TooMany> {
     if !place.is_stranger() || user.groups.iter().any(|group| group == UNAUTHENTICATED) {
         return Ok(());
@@ -172,7 +173,8 @@ pub(crate) fn belongs_to(place: &ConnectionSlot, user: &User) -> Result<(), TooM
     place.belongs_to(if user.is_master() { Owner::Unlimited } else { Owner::Known(user.share()) })
 }
 
-/// What is wrong with the `Host` of a request of HTTP/1.1, which has exactly one (RFC 9112, section 3.2). The texts are upstream's.
+/// Returns the error in the `Host` of an HTTP/1.1 request, which must have exactly one (RFC 9112, section 3.2). The
+/// texts are those of upstream.
 fn bad_host<B>(request: &Request<B>) -> Option<&'static str> {
     if request.version() != Version::HTTP_11 {
         return None;

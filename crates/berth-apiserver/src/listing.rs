@@ -1,4 +1,5 @@
-//! Lists on their way: made item by item while they are sent, so that one of any length, in any form, takes a piece of memory.
+//! Lists that are built item by item while they are sent. A list of any length and form therefore needs memory for one
+//! piece only.
 
 use crate::{
     limits::{CHUNK_BYTES, GZIP_ABOVE_BYTES},
@@ -15,11 +16,11 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use std::{io::Write as _, sync::Arc};
 
-/// What is shown of an item.
+/// The form of an item.
 pub(crate) enum Shape {
-    /// All of it, but for `apiVersion` and `kind`, which the list tells.
+    /// The whole object without `apiVersion` and `kind`, which the list contains.
     Whole,
-    /// All of it. Items of custom resources have both, as upstream's.
+    /// The whole object. Items of custom resources have both members, as upstream.
     Typed,
     /// Its row in a table.
     Row(Printer),
@@ -28,7 +29,7 @@ pub(crate) enum Shape {
 }
 
 impl Shape {
-    /// The member that holds what is shown of items. The last one of each list.
+    /// Returns the member that contains the items. It is the last member of every list.
     fn member(&self) -> &'static str {
         match self {
             Self::Row(_) => "rows",
@@ -51,12 +52,12 @@ fn write<T: Serialize>(value: &T, out: &mut Vec<u8>) {
     serde_json::to_writer(out, value).expect("what is answered has string keys only");
 }
 
-/// How the JSON of an answer is written.
+/// The encoding of a response's JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Writing {
-    /// As it is made.
+    /// Unchanged.
     Plain,
-    /// For people.
+    /// Indented, for people.
     Indented,
     /// As YAML.
     Yaml,
@@ -71,12 +72,12 @@ impl Writing {
         }
     }
 
-    /// A whole document. Needs it as a tree, several times its size.
+    /// Rewrites a whole document. It needs the document as a tree, several times its size.
     pub(crate) fn rewrite(self, json: Bytes) -> Bytes {
         match self {
             Self::Plain => json,
             Self::Indented | Self::Yaml => {
-                // What is stored and is no JSON is shown as it is.
+                // A stored value that is not JSON is returned unchanged.
                 serde_json::from_slice(&json).map_or(json, |value| self.text(&value).into())
             }
         }
@@ -90,7 +91,7 @@ impl Writing {
         }
     }
 
-    /// What stands between two items.
+    /// Returns the separator of two items.
     fn between(self) -> &'static [u8] {
         match self {
             Self::Plain => b",",
@@ -99,7 +100,7 @@ impl Writing {
         }
     }
 
-    /// What stands before and behind an item that is alone in a list that is alone in an object.
+    /// Returns the text around the only item of the only list of an object.
     fn around(self) -> (&'static str, &'static str) {
         match self {
             Self::Plain => ("{\"items\":[", "]}"),
@@ -108,7 +109,7 @@ impl Writing {
         }
     }
 
-    /// The text of an item as it stands in a list.
+    /// Returns the text of an item within a list.
     fn item(self, item: Value) -> String {
         let alone = self.text(&json!({"items": [item]}));
         let (before, behind) = self.around();
@@ -117,14 +118,14 @@ impl Writing {
     }
 }
 
-/// A list that is made while it is sent.
+/// A list that is built while it is sent.
 pub(crate) struct ListBody {
-    /// What has been made and not been sent yet: at first the beginning of the list.
+    /// The bytes that are built and not yet sent, beginning with the start of the list.
     made: Vec<u8>,
     items: std::vec::IntoIter<Arc<Entry>>,
     shape: Shape,
     writing: Writing,
-    /// What comes behind the last item.
+    /// The end of the list, after the last item.
     tail: Vec<u8>,
     separate: bool,
     state: State,
@@ -133,32 +134,32 @@ pub(crate) struct ListBody {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// There is more to be made.
+    /// More items follow.
     Open,
-    /// All is made.
+    /// The list is complete.
     Made,
-    /// All is sent.
+    /// Everything is sent.
     Sent,
 }
 
-/// Items that are looked into are made so many at a time at most: a row may be far smaller than its object, and the thread has others to
-/// serve.
+/// The maximum number of items that are converted at a time. A row may be far smaller than its object, and the thread
+/// has other connections.
 const LOOKED_INTO_MAX: usize = 128;
-/// The same of a list that may be short enough to be made at once.
+/// The same for a list that may be short enough to be built at once.
 const LOOKED_INTO_AT_ONCE_MAX: usize = 500;
 
-/// The text of a list.
+/// A list in one of two forms.
 pub(crate) enum Listed {
-    /// Made at once, and not compressed.
+    /// Built at once, and not compressed.
     Short(Vec<u8>),
-    /// Made while it is sent.
+    /// Built while it is sent.
     Long(Box<ListBody>),
 }
 
-/// The text of a list: `head` is the JSON of the list without items.
+/// Returns a list. `head` is the JSON of the list without items.
 ///
 /// # Errors
-/// An item among the first is no object of its kind.
+/// One of the first items is not an object of its kind.
 pub(crate) fn list(head: &[u8], items: Vec<Arc<Entry>>, shape: Shape, writing: Writing, takes_gzip: bool) -> Result<Listed, ApiError> {
     let (made, tail) = frame(head, &shape, writing, items.is_empty());
     let mut list = ListBody { made, items: items.into_iter(), shape, writing, tail, separate: false, state: State::Open, gzip: None };
@@ -170,9 +171,9 @@ pub(crate) fn list(head: &[u8], items: Vec<Arc<Entry>>, shape: Shape, writing: W
     Ok(Listed::Long(Box::new(list)))
 }
 
-/// What comes before the first item and what behind the last.
+/// Returns the text before the first item and after the last one.
 fn frame(head: &[u8], shape: &Shape, writing: Writing, is_empty: bool) -> (Vec<u8>, Vec<u8>) {
-    /// Where the items come; a text that no list has elsewhere behind them.
+    /// The placeholder for the items. No list contains this text after it.
     const HERE: &str = "berth-items-come-here";
     if writing == Writing::Plain {
         let head = head.strip_suffix(b"]}").expect("a list ends with its items");
@@ -195,12 +196,12 @@ impl ListBody {
         self.gzip.is_some()
     }
 
-    /// Whether its pieces are made of what is stored as it is.
+    /// Whether its pieces are copies of stored bytes.
     pub(crate) fn is_copied(&self) -> bool {
         is_copied(&self.shape, self.writing) && self.gzip.is_none()
     }
 
-    /// The next piece; an empty one where nothing has come out of the compression yet. `None` behind the end.
+    /// Returns the next piece. It is empty if the compression has no output yet. `None` at the end.
     pub(crate) fn next_piece(&mut self) -> Option<Result<Bytes, ApiError>> {
         if self.state == State::Sent {
             return None;
@@ -221,10 +222,10 @@ impl ListBody {
         }))
     }
 
-    /// Makes more, until there are so many bytes, or so many items were looked into.
+    /// Builds more, up to this many bytes or converted items.
     fn make(&mut self, looked_into_max: usize, bytes: usize) -> Result<(), ApiError> {
         let mut left = if is_copied(&self.shape, self.writing) { usize::MAX } else { looked_into_max };
-        // With room for most last items, or all would be copied once more for one.
+        // Reserves enough for most last items. Otherwise all bytes would be copied again for one of them.
         self.made.reserve((bytes + bytes / 4).min(self.items.len() * TYPICAL_ITEM_BYTES));
         while self.made.len() < bytes && 0 < left {
             let Some(entry) = self.items.next() else {
@@ -254,12 +255,12 @@ impl ListBody {
     }
 }
 
-/// Whether items stand in a list as they are stored.
+/// Whether a list contains its items in their stored form.
 pub(crate) fn is_copied(shape: &Shape, writing: Writing) -> bool {
     matches!(shape, Shape::Whole | Shape::Typed) && writing == Writing::Plain
 }
 
-/// For buffers that grow anyway.
+/// The initial size of buffers that grow anyway.
 const TYPICAL_ITEM_BYTES: usize = 1024;
 
 fn compress_chunk(gzip: &mut GzEncoder<Vec<u8>>, plain: &[u8], last: bool) -> Vec<u8> {
@@ -268,7 +269,7 @@ fn compress_chunk(gzip: &mut GzEncoder<Vec<u8>>, plain: &[u8], last: bool) -> Ve
     std::mem::take(gzip.get_mut())
 }
 
-/// What is compressed while it is sent.
+/// A document that is compressed while it is sent.
 pub(crate) struct Compressing {
     rest: Bytes,
     gzip: GzEncoder<Vec<u8>>,
@@ -279,7 +280,7 @@ impl Compressing {
         Self { rest: plain, gzip: GzEncoder::new(Vec::with_capacity(CHUNK_BYTES), Compression::fast()) }
     }
 
-    /// The next piece; an empty one where nothing has come out of the compression yet. `None` behind the end.
+    /// Returns the next piece. It is empty if the compression has no output yet. `None` at the end.
     pub(crate) fn next_piece(&mut self) -> Option<Bytes> {
         if self.rest.is_empty() {
             return None;
@@ -316,7 +317,7 @@ mod tests {
         (0..count).map(|number| entry(number, &json!({"a": "x".repeat(1024)}))).collect()
     }
 
-    /// A form, and the list without items in it.
+    /// Returns a form, and the list without items in this form.
     fn form(name: &str) -> (Shape, Vec<u8>) {
         let resource = Arc::clone(resource::built_in().find(&GroupVersionResource::from_static("", "v1", "configmaps")).expect("served"));
         let list = berth_registry::List { items: Vec::new(), revision: Revision(9), continue_token: "more".to_owned(), remaining: Some(3) };
@@ -334,7 +335,7 @@ mod tests {
         }
     }
 
-    /// The pieces of a list, and whether they are compressed.
+    /// Returns the pieces of a list, and whether they are compressed.
     fn pieces(items: Vec<Arc<Entry>>, form: (Shape, Vec<u8>), writing: Writing, takes_gzip: bool) -> (Vec<Bytes>, bool) {
         match list(&form.1, items, form.0, writing, takes_gzip).expect("objects") {
             Listed::Short(bytes) => (vec![bytes.into()], false),
@@ -418,7 +419,7 @@ mod tests {
     #[test]
     fn a_list_of_any_length_takes_a_piece_of_memory_in_every_form_and_writing() {
         const BYTES_MAX: u64 = 1 << 20;
-        // The table of kinds is made once in a process.
+        // Builds the table of kinds, which is built once per process.
         drop(form("Object"));
         for (name, writing, takes_gzip) in [
             ("Object", Writing::Plain, true),

@@ -16,7 +16,7 @@ use std::time::Duration;
 const DURATION_BUCKETS: [f64; 20] =
     [0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 30.0, 60.0];
 
-/// Counters of requests.
+/// The metrics of requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Metrics {
     requests: IntCounterVec,
@@ -24,29 +24,29 @@ pub(crate) struct Metrics {
     long_running: IntGaugeVec,
     inflight_reading: IntGauge,
     inflight_mutating: IntGauge,
-    /// Those of fair queues.
+    /// The metrics of flow control.
     pub(crate) flow: FlowCollectors,
 }
 
-/// What requests are counted by.
+/// The labels of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Labels<'a> {
-    /// Upper case, `WATCH` and `LIST` told from `GET`.
+    /// In upper case. `WATCH` and `LIST` are distinct from `GET`.
     pub(crate) verb: &'static str,
-    /// Empty for core and for other paths.
+    /// The group. Empty for core and for other paths.
     pub(crate) group: &'a str,
     /// `v1`.
     pub(crate) version: &'a str,
-    /// The plural; only resources that exist, so that clients cannot make up series.
+    /// The plural. It contains existing resources only, so that clients cannot create series.
     pub(crate) resource: &'a str,
-    /// Or empty.
+    /// The subresource, or empty.
     pub(crate) subresource: &'a str,
     /// `cluster`, `namespace`, `resource`, or empty.
     pub(crate) scope: &'static str,
 }
 
 impl<'a> Labels<'a> {
-    /// The labels of a request for something that exists.
+    /// Returns the labels of a request for an existing resource.
     #[must_use]
     pub(crate) fn of(verb: &'static str, route: &'a Route<'a>) -> Self {
         let other = Self { verb, group: "", version: "", resource: "", subresource: "", scope: "" };
@@ -72,7 +72,7 @@ fn scope(at: &ResourcePath<'_>) -> &'static str {
     }
 }
 
-/// Counts down when dropped.
+/// Decrements a gauge when dropped.
 #[derive(Debug)]
 pub(crate) struct Inflight(IntGauge);
 
@@ -90,10 +90,10 @@ impl Drop for Inflight {
 }
 
 impl Metrics {
-    /// Registers everything, the positions of the server's and the controllers' feature gates too.
+    /// Registers all metrics, including the feature gates of the server and the controllers.
     ///
     /// # Errors
-    /// A metric of one of these names is registered already.
+    /// A metric with one of these names exists.
     pub(crate) fn register(registry: &Registry, gates: &FeatureGates, controllers: &FeatureGates) -> Result<Self, prometheus::Error> {
         let resource = ["verb", "group", "version", "resource", "subresource", "scope"];
         let requests = IntCounterVec::new(
@@ -145,16 +145,16 @@ fn resource_values<'a>(labels: &Labels<'a>) -> [&'a str; 6] {
     [labels.verb, labels.group, labels.version, labels.resource, labels.subresource, labels.scope]
 }
 
-/// Shows the positions of the feature gates of a process that is no API server.
+/// Registers the feature gates of a process other than an API server.
 ///
 /// # Errors
-/// A metric of that name is registered already.
+/// A metric with that name exists.
 pub fn register_gates(registry: &Registry, gates: &FeatureGates) -> Result<(), prometheus::Error> {
     registry.register(Box::new(GatePositions::new(gates, gates)?))
 }
 
-/// `kubernetes_feature_enabled`: one series for a gate where the server and the controllers of this process have it in the same position, as
-/// upstream's; one for each where they have not, told apart by `component`.
+/// `kubernetes_feature_enabled`: one series per gate if the server and the controllers of this process agree, as
+/// upstream. Otherwise one for each, with the label `component`.
 struct GatePositions {
     same: IntGaugeVec,
     apart: IntGaugeVec,
@@ -187,7 +187,7 @@ impl Collector for GatePositions {
         self.same.desc()
     }
 
-    /// One family, as one name has.
+    /// Returns one family, because both have the same name.
     fn collect(&self) -> Vec<MetricFamily> {
         let mut families = self.same.collect();
         if let Some(family) = families.first_mut() {

@@ -1,8 +1,8 @@
-//! Which encodings a request has and wants. Pure.
+//! Content negotiation: the encodings of a request and its response. Pure.
 
 use berth_registry::{ApiError, Resource, table::MetaVersion};
 
-/// The syntax of a request's body.
+/// The encoding of a request's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BodySyntax {
     /// `application/json`.
@@ -13,7 +13,7 @@ pub enum BodySyntax {
     Protobuf,
 }
 
-/// The syntax of an answer.
+/// The encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     /// `application/json`.
@@ -22,12 +22,12 @@ pub enum Syntax {
     Yaml,
 }
 
-/// What of an object is answered.
+/// The form of an object in a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// All of it.
+    /// The whole object.
     Object,
-    /// Rows and columns, as kubectl prints them.
+    /// A table with rows and columns, as kubectl prints them.
     Table,
     /// `PartialObjectMetadata` of one object.
     Metadata,
@@ -35,18 +35,18 @@ pub enum Form {
     MetadataList,
 }
 
-/// The answer that suits a client best.
+/// The response format that the client prefers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accepted {
-    /// What of the object.
+    /// The form.
     pub form: Form,
-    /// In which version of `meta.k8s.io`, where it is not the object itself.
+    /// The version of `meta.k8s.io`, for forms other than the object itself.
     pub version: MetaVersion,
-    /// In which syntax.
+    /// The encoding.
     pub syntax: Syntax,
 }
 
-/// A kind of patch, by its content type.
+/// A patch type, by its content type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchType {
     /// RFC 6902.
@@ -59,22 +59,22 @@ pub enum PatchType {
     Apply,
 }
 
-/// Which forms of discovery a client takes.
+/// The form of discovery that a client accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiscoveryForm {
-    /// One document a group version.
+    /// One document per group version.
     Legacy,
-    /// All in one document, `apidiscovery.k8s.io/v2`.
+    /// One document for all, `apidiscovery.k8s.io/v2`.
     Aggregated,
 }
 
-/// Objects as they are.
+/// Unchanged objects as JSON.
 pub(crate) const PLAIN: Accepted = Accepted { form: Form::Object, version: MetaVersion::V1, syntax: Syntax::Json };
 const UNKNOWN_BODY: &str = "the body of the request was in an unknown format - accepted media types include: application/json, application/yaml, application/vnd.kubernetes.protobuf";
-/// The same for a patch to an object of a kind that is not built in.
+/// The message for a patch of an object of a custom kind.
 const UNKNOWN_PATCH: &str = "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
 
-/// So many entries of a header are read. It takes time to order them, and no client likes so many things.
+/// The maximum number of entries of a header that are read. Sorting them takes time, and no real client sends as many.
 const CLAUSES_MAX: usize = 100;
 
 /// One entry of an Accept header.
@@ -94,10 +94,10 @@ impl<'a> Clause<'a> {
         pairs.into_iter().find(|(key, _)| key.trim().eq_ignore_ascii_case(name)).map(|(_, value)| value.trim().trim_matches('"'))
     }
 
-    /// In thousandths, as far as RFC 9110 knows them.
+    /// Returns the quality in thousandths, the precision of RFC 9110.
     fn quality(&self) -> u16 {
         let quality: f32 = self.parameter("q").and_then(|q| q.parse().ok()).unwrap_or(1.0);
-        // The cast saturates: no number of a client's overflows here.
+        // The cast saturates, so no client value overflows.
         (quality.clamp(0.0, 1.0) * 1000.0) as u16
     }
 
@@ -137,7 +137,7 @@ impl<'a> Clause<'a> {
     }
 }
 
-/// The clauses of a header, the best liked first, equals in the order given; those of quality 0 left out.
+/// Returns the clauses of a header by descending quality, without those of quality 0. Equal ones keep their order.
 fn clauses(header: &str) -> Vec<Clause<'_>> {
     let clauses = header.split(',').take(CLAUSES_MAX).map(Clause::parse);
     let mut clauses: Vec<_> = clauses.filter(|clause| !clause.media_type.is_empty() && clause.quality() > 0).collect();
@@ -145,7 +145,8 @@ fn clauses(header: &str) -> Vec<Clause<'_>> {
     clauses
 }
 
-/// What to answer a request for objects with; `None` where nothing suits (406). A missing header takes everything.
+/// Returns the format of a response with objects, or `None` if no format is acceptable (406). A missing header accepts
+/// every format.
 #[must_use]
 pub fn accept(header: Option<&str>) -> Option<Accepted> {
     match header.map(str::trim) {
@@ -154,7 +155,7 @@ pub fn accept(header: Option<&str>) -> Option<Accepted> {
     }
 }
 
-/// Whether JSON is indented: as `pretty` says, else for programs behind which people sit.
+/// Whether JSON is indented: as `pretty` requests, otherwise for interactive programs.
 #[must_use]
 pub fn is_indented(pretty: Option<&str>, user_agent: Option<&str>) -> bool {
     match pretty {
@@ -163,7 +164,7 @@ pub fn is_indented(pretty: Option<&str>, user_agent: Option<&str>) -> bool {
     }
 }
 
-/// Which discovery to answer with.
+/// Returns the form of discovery for a response.
 #[must_use]
 pub fn accept_discovery(header: Option<&str>) -> Option<DiscoveryForm> {
     let Some(header) = header.map(str::trim).filter(|header| !header.is_empty()) else { return Some(DiscoveryForm::Legacy) };
@@ -177,7 +178,7 @@ pub fn accept_discovery(header: Option<&str>) -> Option<DiscoveryForm> {
     })
 }
 
-/// Whether a client likes OpenAPI v2 in protobuf better than in any syntax that there is.
+/// Whether a client prefers OpenAPI v2 in protobuf to the other encodings.
 #[must_use]
 pub fn prefers_protobuf_openapi(header: Option<&str>) -> bool {
     let is_protobuf =
@@ -186,16 +187,17 @@ pub fn prefers_protobuf_openapi(header: Option<&str>) -> bool {
     all.iter().find(|clause| is_protobuf(clause) || clause.syntax().is_some()).is_some_and(is_protobuf)
 }
 
-/// Whether a client takes gzip, by its Accept-Encoding.
+/// Whether a client accepts gzip, by its Accept-Encoding.
 #[must_use]
 pub fn accepts_gzip(header: Option<&str>) -> bool {
     header.is_some_and(|header| clauses(header).iter().any(|clause| clause.is("gzip") || clause.is("*")))
 }
 
-/// The syntax of a request's body. None said means JSON: `kubectl scale --current-replicas` sends no content type.
+/// Returns the encoding of a request's body. Without a content type it is JSON, because
+/// `kubectl scale --current-replicas` sends none.
 ///
 /// # Errors
-/// A type that is not taken, CBOR among them.
+/// An unsupported type, such as CBOR.
 pub fn body_syntax(content_type: Option<&str>) -> Result<BodySyntax, ApiError> {
     let clause = Clause::parse(content_type.unwrap_or_default());
     if clause.media_type.is_empty() || clause.is("application/json") {
@@ -209,10 +211,11 @@ pub fn body_syntax(content_type: Option<&str>) -> Result<BodySyntax, ApiError> {
     }
 }
 
-/// The kind of a patch to an object of `resource`.
+/// Returns the type of a patch to an object of `resource`.
 ///
 /// # Errors
-/// A type that is no patch, or none that is taken: a strategic patch goes by keys of lists, which only built-in kinds have told.
+/// The type is not a patch, or not supported for the kind: a strategic patch needs list keys, which only built-in kinds
+/// define.
 pub fn patch_type(content_type: Option<&str>, resource: &Resource) -> Result<PatchType, ApiError> {
     match (Clause::parse(content_type.unwrap_or_default()).media_type, resource.is_built_in()) {
         ("application/json-patch+json", _) => Ok(PatchType::Json),

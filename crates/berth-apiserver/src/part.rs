@@ -1,7 +1,8 @@
-//! What a part of a control plane says of itself over HTTPS: health for anybody, metrics for those who may read them.
+//! The HTTPS server of a control plane component: health for every client, metrics for authorized ones.
 //!
-//! Start with [`PartServer`]. It has no objects and no accounts: whose token it is that somebody comes with, and whether they may, says the API server that the
-//! part works on ([`Delegate`]), as upstream's components ask it. Connections, heads and answers have the bounds of an API server, only smaller.
+//! Start with [`PartServer`]. It has no objects and no accounts. The API server of the component authenticates tokens
+//! and authorizes requests ([`Delegate`]), as for upstream's components. The limits of connections, heads and responses
+//! are smaller than those of an API server.
 
 mod delegation;
 
@@ -36,37 +37,39 @@ use std::{
     time::Duration,
 };
 
-/// Connections of all who ask: a Prometheus, a kubelet, somebody who looks. Half are strangers'.
+/// The maximum number of connections, such as those of Prometheus, a kubelet and an administrator. Half of them are for
+/// anonymous clients.
 const CONNECTIONS_MAX: usize = 128;
-/// Those of one user, and of answers that strangers do not take.
+/// The maximum number of connections of one user, and of unread responses to anonymous clients.
 const OF_ONE_MAX: usize = 32;
-/// What a request may take, who asks included.
+/// The timeout of a request, including its authentication.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// What such a server needs.
+/// The configuration of such a server.
 pub struct PartConfig {
-    /// Where to listen; port 0 takes any free one.
+    /// The address to listen on. Port 0 selects a free port.
     pub bind: SocketAddr,
-    /// What it proves itself with, and the authorities of clients' certificates, which may be none: then only tokens count. What else is in it is not used.
+    /// The server's certificate, and the authorities of client certificates. Without authorities, only tokens are
+    /// accepted. Other fields are unused.
     pub credentials: Credentials,
-    /// Paths that anybody may ask.
+    /// The paths that need no authorization.
     pub open: OpenPaths,
-    /// Who says who is who.
+    /// Authenticates tokens and authorizes requests.
     pub delegate: Arc<dyn Delegate>,
-    /// What `/metrics` shows.
+    /// The metrics for `/metrics`.
     pub metrics: prometheus::Registry,
-    /// The workloads that it shows besides, once there is a source.
+    /// The additional metrics of workloads, if there is a source.
     pub workloads: Workloads,
-    /// What health tells.
+    /// The health of the component.
     pub readiness: Readiness,
-    /// The time by which certificates end.
+    /// The clock for the expiry of certificates.
     pub clock: Arc<dyn Clock>,
 }
 
-/// A source, once there is one.
+/// A source of workload metrics, as soon as there is one.
 pub type Workloads = Arc<OnceLock<Arc<dyn WorkloadSource>>>;
 
-/// Paths that anybody may ask, whoever they are: `/healthz`, or, with a star at its end, all that begin so.
+/// The paths that need no authorization: `/healthz`, or with a trailing star all paths with this prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OpenPaths(Vec<OpenPath>);
 
@@ -77,10 +80,10 @@ enum OpenPath {
 }
 
 impl OpenPaths {
-    /// As upstream's `--authorization-always-allow-paths` names them.
+    /// Parses paths in the format of upstream's `--authorization-always-allow-paths`.
     ///
     /// # Errors
-    /// A star that is not at the end.
+    /// A star is not at the end.
     pub fn parse(paths: &[String]) -> Result<Self, &'static str> {
         let parsed = paths.iter().map(|path| path.trim_start_matches('/')).filter(|path| !path.is_empty()).map(|path| {
             let (path, is_prefix) = path.strip_suffix('*').map_or((path, false), |prefix| (prefix, true));
@@ -102,7 +105,7 @@ impl OpenPaths {
     }
 }
 
-/// A server that listens. Nothing is answered before [`PartServer::serve`].
+/// A listening server. It accepts no request before [`PartServer::serve`].
 pub struct PartServer {
     listening: Listening,
     shared: Arc<Shared>,
@@ -114,7 +117,7 @@ struct Shared {
     delegation: Delegation,
     metrics: prometheus::Registry,
     workloads: Workloads,
-    /// Held by who asks for the metrics.
+    /// Held during a scrape.
     scrape: tokio::sync::Mutex<()>,
     readiness: Readiness,
     clock: Arc<dyn Clock>,
@@ -156,19 +159,20 @@ impl PartServer {
         Ok(Self { listening, shared: Arc::new(shared) })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.listening.local_addr()
     }
 
-    /// Gives it another certificate, and other authorities of clients, while it serves. What cannot be used changes nothing.
+    /// Returns a function that replaces the certificate and the client authorities at run time. Unusable ones change
+    /// nothing.
     pub fn replace(&self) -> impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static + use<> {
         let used = Arc::clone(&self.listening.tls);
         move |credentials| tls(credentials).map(|tls| used.set(tls))
     }
 
-    /// Answers requests until `shutdown` resolves.
+    /// Serves requests until `shutdown` resolves.
     pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
         self.listening.serve(self.shared, shutdown.boxed())
     }
@@ -204,7 +208,7 @@ impl Answers for Shared {
 impl Shared {
     async fn respond(&self, peer: &Peer, origin: &Origin, head: &Parts) -> Result<answer::Answer, Refusal> {
         let (path, query) = (head.uri.path(), Query::parse(head.uri.query()));
-        // Whoever asks those need not say who they are: probes go on while the API server is away.
+        // Open paths need no credentials, so that probes work while the API server is unavailable.
         if !self.open.has(path) {
             self.admit(peer, origin, head).await?;
         }
@@ -221,7 +225,7 @@ impl Shared {
         }
     }
 
-    /// Nothing where there is no source, or it cannot be read: the other metrics are worth having alone.
+    /// Returns an empty text without a readable source, because the other metrics are useful alone.
     async fn shown_workloads(&self) -> String {
         let Some(source) = self.workloads.get() else { return String::new() };
         crate::state_metrics::text_of(&**source).await.unwrap_or_else(|error| {
@@ -230,7 +234,7 @@ impl Shared {
         })
     }
 
-    /// Finds out who asks, and whether they may.
+    /// Authenticates and authorizes a request.
     async fn admit(&self, peer: &Peer, origin: &Origin, head: &Parts) -> Result<(), Refusal> {
         let user = match (peer, crate::auth::bearer_token(&head.headers)) {
             (Peer::Known { user, until }, _) if self.clock.now() < *until => Arc::clone(user),
@@ -238,9 +242,9 @@ impl Shared {
             (Peer::Anonymous, None) => Arc::new(User::anonymous()),
             (Peer::Known { .. } | Peer::Untrusted, None) => return Err(Refusal::Unauthorized),
         };
-        // Who has too many connections with a token keeps this one for as long as no stranger needs its place.
+        // If the user has too many connections with a token, this one stays until an anonymous client needs its slot.
         let _ = belongs_to(&origin.slot, &user);
-        // All that a part has is a path, also where an API server would see an object.
+        // A component serves paths only, even those that an API server would parse as objects.
         let query = Query::parse(None);
         let asked = Asked::of(&head.method, head.uri.path(), &Route::Unknown, &query);
         let verb = head.method.as_str().to_ascii_lowercase();

@@ -1,9 +1,10 @@
-//! The cluster's own certificates: an authority, the server's certificate, the administrator's, a token, and a key for the tokens of
-//! service accounts.
+//! The cluster's own certificates: a CA, the certificates of the server and the administrator, a token, and a key for
+//! service account tokens.
 //!
-//! All but the server's certificate are kept in a folder and used again. An administrator's certificate that ends within [`RENEW_BEFORE`] is replaced when the
-//! server starts. The authority never is: the clock may be wrong, and everything that it signed would be worthless. The server's own certificate is never stored: every start makes one that names
-//! the addresses of that start, signed by the kept authority, so that clients go on trusting it.
+//! A folder stores all of them except the server's certificate. If the administrator's certificate expires within
+//! [`RENEW_BEFORE`], the server replaces it at its start. It never replaces the CA: the clock may be wrong, and
+//! everything that the CA signed would become worthless. Each start creates a server certificate with the addresses of
+//! that start, signed by the stored CA, so that clients continue to trust the server.
 
 mod error;
 
@@ -33,22 +34,22 @@ use std::{
     time::Duration,
 };
 
-/// How long before its end a certificate is made anew.
+/// The time before its expiry at which a certificate is replaced.
 pub const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
-/// Where the authority is kept in the folder, certificate and key.
+/// The file of the CA in the folder, with certificate and key.
 pub const AUTHORITY_FILE: &str = "ca.pem";
 const ACCOUNT_KEY_FILE: &str = "service-account.key";
 const TOKEN_FILE: &str = "token";
 const ADMIN_FILE: &str = "admin.pem";
-/// All files, in the order in which they are written: the last can be replaced at any time.
+/// All files in the order in which they are written. The last one can be replaced at any time.
 const FILES: [&str; 4] = [AUTHORITY_FILE, ACCOUNT_KEY_FILE, TOKEN_FILE, ADMIN_FILE];
 const AUTHORITY_LIFETIME: SignedDuration = SignedDuration::from_hours(10 * 365 * 24);
 const ADMIN_LIFETIME: SignedDuration = SignedDuration::from_hours(365 * 24);
-/// Certificates begin in the past, for clients whose clock is behind.
+/// Certificates are valid from a time in the past, for clients with a slow clock.
 const CLOCK_SKEW: SignedDuration = SignedDuration::from_hours(24);
 const TOKEN_BYTES: usize = 32;
 
-/// A certificate and its key, both PEM.
+/// A certificate and its key, both in PEM.
 #[derive(Clone)]
 pub struct Pair {
     /// PEM.
@@ -57,38 +58,39 @@ pub struct Pair {
     pub key: String,
 }
 
-/// All that a server and its administrator need.
+/// The credentials of a server and its administrator.
 #[derive(Clone)]
 pub struct Pki {
-    /// PEM of the authority's certificate.
+    /// The PEM of the CA certificate.
     pub ca_certificate: String,
-    /// What the server shows.
+    /// The server's certificate and key.
     pub server: Pair,
-    /// The administrator's: user `kubernetes-admin`, group `system:masters`.
+    /// The administrator's certificate: user `kubernetes-admin`, group `system:masters`.
     pub admin: Pair,
-    /// A bearer token that stands for the administrator as well.
+    /// The bearer token of the administrator.
     pub admin_token: String,
-    /// PEM of the key that signs service accounts' tokens.
+    /// The PEM of the key that signs service account tokens.
     pub service_account_key: String,
 }
 
-/// Where and when certificates are made.
+/// The location and time for new certificates.
 pub struct PkiOptions<'a> {
-    /// The folder; made if it is missing.
+    /// The folder. Created if it is missing.
     pub folder: &'a Path,
-    /// The address that the server is bound to.
+    /// The address on which the server listens.
     pub bind: IpAddr,
-    /// More names and addresses by which clients know the server, such as the host's name.
+    /// Additional names and addresses of the server, such as the host's name.
     pub extra_names: &'a [String],
-    /// Now.
+    /// The current time.
     pub now: Timestamp,
 }
 
 impl Pki {
-    /// Uses what is in the folder. In an empty one it makes everything; else no more than the administrator's certificate, if that is about to end.
+    /// Loads the credentials from the folder. In an empty folder it creates everything, otherwise at most a new
+    /// administrator certificate.
     ///
     /// # Errors
-    /// [`PkiError`]. Then nothing is changed.
+    /// [`PkiError`]. Nothing is changed then.
     pub fn load_or_create(options: &PkiOptions<'_>, rng: &dyn Rng) -> Result<Self, PkiError> {
         check_complete(options.folder)?;
         let path = options.folder.join(AUTHORITY_FILE);
@@ -99,7 +101,7 @@ impl Pki {
         let admin_token = keep_token(&options.folder.join(TOKEN_FILE), rng)?;
         let issuer = issuer(&ca, options)?;
         let trusts = trust(&ca, options)?;
-        // Asked of the authority itself, so that a renewed one renews what the old one signed.
+        // The time depends on the stored CA itself, so that a renewed CA renews what the old one signed.
         let at = ca.der().and_then(|der| x509::not_after(&der)).map_or(at, |end| at.min(end - SignedDuration::from_secs(1)));
         let is_good = |pair: &Pair| pair.der().is_some_and(|der| trusts.verify_client_cert(&der, &[], unix_time(at)).is_ok());
         let admin = keep(&options.folder.join(ADMIN_FILE), Pair::parse, is_good, || make_admin(&issuer, options.now))?;
@@ -109,7 +111,7 @@ impl Pki {
 }
 
 impl Pki {
-    /// When the certificates end that are kept, by their names in metrics and logs.
+    /// Returns the expiry of the stored certificates, by their names in metrics and logs.
     pub(crate) fn ends(&self) -> Vec<(&'static str, Timestamp)> {
         let end = |text: &str| CertificateDer::from_pem_slice(text.as_bytes()).ok().and_then(|der| x509::not_after(&der));
         let all = [("authority", end(&self.ca_certificate)), ("administrator", end(&self.admin.certificate))];
@@ -118,15 +120,15 @@ impl Pki {
 }
 
 impl Pair {
-    /// From one file that holds both.
+    /// Parses a file with a certificate and its key.
     ///
     /// # Errors
-    /// [`Fault::Unusable`], also if they cannot be used together.
+    /// [`Fault::Unusable`], also if the two do not match.
     fn parse(text: &str) -> Result<Self, Fault> {
         Self::read(text).ok_or(Fault::Unusable)
     }
 
-    /// The same of an authority, of whose certificate nobody else says that it is whole.
+    /// Does the same for a CA, and verifies that its self-signed certificate is unmodified.
     pub(crate) fn parse_authority(text: &str) -> Result<Self, Fault> {
         let pair = Self::parse(text)?;
         let is_whole = pair.der().is_some_and(|der| x509::is_signed_by_itself(&der));
@@ -146,7 +148,7 @@ impl Pair {
     }
 }
 
-/// The authorities in a text, one or more, as the judges of client certificates.
+/// Returns a verifier of client certificates for one or more authorities in a text.
 pub(crate) fn client_verifier(authorities: &str) -> Option<Arc<dyn ClientCertVerifier>> {
     let mut roots = RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
@@ -172,7 +174,7 @@ fn unusable(path: &Path) -> PkiError {
     PkiError::Damaged { path: path.to_owned(), fault: Fault::Unusable }
 }
 
-/// What was written before what is there must be there too: files are written in the order of [`FILES`].
+/// Checks that files are complete: if a file of [`FILES`] exists, all earlier ones must exist too.
 fn check_complete(folder: &Path) -> Result<(), PkiError> {
     let is_there = |name: &&&str| folder.join(name).exists();
     let Some(last) = FILES.iter().rposition(|name| is_there(&name)) else { return Ok(()) };
@@ -182,13 +184,13 @@ fn check_complete(folder: &Path) -> Result<(), PkiError> {
     }
 }
 
-/// Neither an authority that has ended nor one that has not begun is of use.
+/// Rejects a CA that is expired or not yet valid.
 pub(crate) fn check_time(path: &Path, ca: &Pair, now: Timestamp) -> Result<(), PkiError> {
     let (from, until) = ca.der().and_then(|der| x509::validity(&der)).ok_or_else(|| unusable(path))?;
     if (from..until).contains(&now) { Ok(()) } else { Err(PkiError::NotNow { path: path.to_owned(), from, until, now }) }
 }
 
-/// The pair in the file if there is one and it is good, else a new one, which is then kept.
+/// Returns the pair in the file if it is valid, otherwise creates and stores a new one.
 fn keep(
     path: &Path,
     parse: impl Fn(&str) -> Result<Pair, Fault>,
@@ -242,7 +244,7 @@ fn params(common_name: &str, now: Timestamp, lifetime: SignedDuration) -> Certif
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, common_name);
-    // Counted in the type that rcgen takes.
+    // In the type that rcgen requires.
     let [begin, end] = [now - CLOCK_SKEW, now + lifetime].map(|at| date_time_ymd(1970, 1, 1) + unix_seconds(at));
     params.not_before = begin;
     params.not_after = end;
@@ -264,12 +266,13 @@ pub(crate) fn make_authority(now: Timestamp) -> Result<Pair, PkiError> {
     made.map_err(|source| PkiError::Make { subject: "the authority", source })
 }
 
-/// The kept authority, ready to sign. Only its name and key reach what it signs, so its other parameters need not be read back.
+/// Returns the stored CA, ready to sign. Certificates contain only its name and key, so its other parameters need not
+/// be parsed.
 fn issuer(ca: &Pair, options: &PkiOptions<'_>) -> Result<Issuer<'static, KeyPair>, PkiError> {
     issuer_of(ca, options.now).ok_or_else(|| unusable(&options.folder.join(AUTHORITY_FILE)))
 }
 
-/// `None`: its key cannot be used.
+/// Returns `None` if its key is unusable.
 pub(crate) fn issuer_of(ca: &Pair, now: Timestamp) -> Option<Issuer<'static, KeyPair>> {
     Some(Issuer::new(authority_params(now), KeyPair::from_pem(&ca.key).ok()?))
 }
@@ -295,39 +298,39 @@ pub(crate) fn make_client(
     Ok(Pair { certificate: pem(&named), key: key.serialize_pem() })
 }
 
-/// Every certificate in a text, each as text of one form: what stands around them, and how long their lines are, is left out.
+/// Returns every certificate in a text in normalized PEM, without the text around it.
 #[must_use]
 pub fn certificates(text: &str) -> Vec<String> {
     CertificateDer::pem_slice_iter(text.as_bytes()).filter_map(Result::ok).map(|der| pem(&der)).collect()
 }
 
-/// Names and addresses that the first certificate in a text is for.
+/// Returns the names and addresses of the first certificate in a text.
 #[must_use]
 pub fn server_names(text: &str) -> Vec<String> {
     let first = CertificateDer::pem_slice_iter(text.as_bytes()).find_map(Result::ok);
     first.and_then(|der| x509::server_names(&der)).unwrap_or_default()
 }
 
-/// A certificate as text.
+/// Returns a certificate as PEM.
 fn pem(der: &[u8]) -> String {
     let text = STANDARD.encode(der);
     let lines: Vec<&str> = (0..text.len()).step_by(64).map(|start| &text[start..text.len().min(start + 64)]).collect();
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
-/// A certificate for a user, and that of the authority that signed it.
+/// A user's certificate, and that of the CA that signed it.
 pub struct Issued {
-    /// PEM of the authority's certificate.
+    /// The PEM of the CA certificate.
     pub ca_certificate: String,
-    /// The user's.
+    /// The user's certificate and key.
     pub client: Pair,
 }
 
-/// Makes a client certificate for `user`, a member of `groups`, with the authority kept in `folder`. It cannot be taken back before it
-/// ends.
+/// Creates a client certificate for `user`, a member of `groups`, with the CA in `folder`. It cannot be revoked before
+/// its expiry.
 ///
 /// # Errors
-/// [`PkiError`]; a folder without an authority is one that cannot be read.
+/// [`PkiError`]. A folder without a CA counts as unreadable.
 pub fn issue(folder: &Path, user: &str, groups: &[String], (now, lifetime): (Timestamp, SignedDuration)) -> Result<Issued, PkiError> {
     let path = folder.join(AUTHORITY_FILE);
     let text = fs::read_to_string(&path).map_err(|source| PkiError::File { path: path.clone(), source })?;
@@ -339,7 +342,7 @@ pub fn issue(folder: &Path, user: &str, groups: &[String], (now, lifetime): (Tim
     Ok(Issued { ca_certificate: ca.certificate, client })
 }
 
-/// Names of the API server inside a cluster, and of this machine to itself.
+/// The names of the API server inside a cluster, and on this machine.
 const SERVER_NAMES: [&str; 8] = [
     "localhost",
     "kubernetes",
@@ -354,11 +357,11 @@ const SERVER_NAMES: [&str; 8] = [
 fn make_server(issuer: &Issuer<'_, KeyPair>, options: &PkiOptions<'_>) -> Result<Pair, PkiError> {
     let bind = (!options.bind.is_unspecified()).then(|| options.bind.to_string());
     let names = bind.into_iter().chain(options.extra_names.iter().cloned());
-    // It lives in memory only and may have to serve for as long as the process runs.
+    // The certificate exists in memory only, and may be needed as long as the process runs.
     server_certificate(issuer, names, (options.now, AUTHORITY_LIFETIME))
 }
 
-/// A certificate of servers that have these names and addresses besides those that each has.
+/// Returns a certificate for servers with these names and addresses, besides the default ones.
 pub(crate) fn server_certificate(
     issuer: &Issuer<'_, KeyPair>,
     names: impl IntoIterator<Item = String>,
@@ -376,8 +379,8 @@ pub(crate) fn server_certificate(
     sign(&params, issuer).map_err(failed)
 }
 
-/// A certificate that its own key signs, for who asks a part of a control plane how it is: kept nowhere, and another one at each start. Whoever wants to know
-/// whom they ask gives the part one of an authority.
+/// Returns a self-signed certificate for the health and metrics server of a control plane component. It is not stored,
+/// so each start has another one. For authenticated access, an administrator configures a certificate of a CA.
 ///
 /// # Errors
 /// [`PkiError::Make`].
@@ -453,7 +456,7 @@ mod tests {
         assert_ne!(first.admin.certificate, second.admin.certificate);
     }
 
-    /// What the files of a folder hold.
+    /// Returns the contents of the files in a folder.
     fn contents(folder: &Path) -> Vec<(&'static str, Vec<u8>)> {
         FILES.iter().map(|name| (*name, fs::read(folder.join(name)).unwrap_or_default())).collect()
     }
@@ -471,7 +474,8 @@ mod tests {
             let issued = issue(folder.path(), "alice", &[], (wrong.parse().expect("a time"), SignedDuration::from_hours(1)));
             assert!(matches!(issued, Err(PkiError::NotNow { .. })));
         }
-        // Nor does one that is about to end: clients need another. What it signs goes on until then.
+        // A CA that expires soon is not replaced either, because clients would need the new one. What it signs is valid
+        // only until its own expiry.
         let last = load(folder.path(), "2035-12-20T00:00:00Z").expect("it holds");
         assert_eq!(contents(folder.path())[..3], before[..3]);
         load(folder.path(), "2026-01-03T00:00:00Z").expect("the clock is right again");
@@ -490,7 +494,7 @@ mod tests {
             assert!(matches!(&error, PkiError::Missing { path, beside: found } if path.ends_with(missing) && *found == beside), "{error}");
             assert_eq!(contents(folder.path()), before);
         }
-        // A first start that was ended goes on.
+        // The next start completes an interrupted first start.
         let folder = tempfile::tempdir().expect("a folder");
         load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
         for last in FILES.iter().rev() {
@@ -546,7 +550,8 @@ mod tests {
         assert_eq!(fs::read_to_string(path).expect("read"), "rubbish");
     }
 
-    /// A name, a time or a right that nobody gave it; an end in the past would even have it replaced, with everything that it signed.
+    /// A changed bit could alter a name, a time or a right. With an expiry in the past, the CA and everything that it
+    /// signed could even be replaced.
     #[test]
     fn a_flipped_bit_of_the_authority_is_told_or_changes_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
@@ -569,7 +574,7 @@ mod tests {
                 Err(Fault::Unusable) => (),
             }
         }
-        // A letter of the words around them, a line's end.
+        // Letters of the surrounding text, and line ends.
         assert!(same < whole.len() / 4, "{same} bits of {} bytes do not matter", whole.len());
 
         let changed = changed.expect("some bit is left to the signature");

@@ -1,37 +1,37 @@
-//! The options that a URL's query carries.
+//! The options in a URL's query.
 
 use berth_registry::{ApiError, DeleteOptions, GetOptions, ListOptions, WatchOptions, WriteOptions, log::LogOptions};
 use std::{borrow::Cow, time::Duration};
 
-/// A parsed query. Parameters that nobody asks for are ignored, as upstream does.
+/// A parsed query. Unknown parameters are ignored, as upstream.
 #[derive(Clone, Debug, Default)]
 pub struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-/// How Go describes the form of times in its refusals.
+/// Go's layout of times in upstream's error messages.
 const RFC3339_LAYOUT: &str = "2006-01-02T15:04:05Z07:00";
-/// The longest time that a watch may ask for: longer numbers are as good as this one.
+/// The maximum timeout of a watch. Larger values are equivalent.
 const WATCH_SECONDS_MAX: i64 = 366 * 24 * 3600;
 
 impl<'a> Query<'a> {
-    /// Parses what stands behind the `?`.
+    /// Parses the text after the `?`.
     #[must_use]
     pub fn parse(text: Option<&'a str>) -> Self {
         Self(text.map(|text| form_urlencoded::parse(text.as_bytes()).collect()).unwrap_or_default())
     }
 
-    /// The first value of a parameter.
+    /// Returns the first value of a parameter.
     #[must_use]
     pub fn first(&self, name: &str) -> Option<&str> {
         self.all(name).next()
     }
 
-    /// Whether the parameter is there, with or without a value.
+    /// Whether the parameter is present, with or without a value.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.first(name).is_some()
     }
 
-    /// Every value of a parameter.
+    /// Returns every value of a parameter.
     pub fn all(&self, name: &str) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(key, _)| key == name).map(|(_, value)| value.as_ref())
     }
@@ -40,7 +40,7 @@ impl<'a> Query<'a> {
         self.first(name).unwrap_or_default().to_owned()
     }
 
-    /// A truth value: everything but `false` and `0` is true, in any case, garbage included.
+    /// Returns a boolean: every value except `false` and `0` is true, in any case, even an invalid one.
     #[must_use]
     pub fn truth(&self, name: &str) -> Option<bool> {
         self.first(name).map(|value| value != "0" && !value.eq_ignore_ascii_case("false"))
@@ -56,25 +56,25 @@ impl<'a> Query<'a> {
         self.truth("watch").unwrap_or(false)
     }
 
-    /// `timeoutSeconds` of a watch; `None` where it is unsaid or 0.
+    /// Returns `timeoutSeconds` of a watch, or `None` if it is missing or 0.
     ///
     /// # Errors
-    /// A value that is no integer.
+    /// The value is not an integer.
     pub fn watch_timeout(&self) -> Result<Option<Duration>, ApiError> {
         let seconds = self.integer("timeoutSeconds")?.filter(|seconds| *seconds != 0);
         Ok(seconds.map(|seconds| Duration::from_secs(u64::try_from(seconds.min(WATCH_SECONDS_MAX)).unwrap_or(0))))
     }
 
-    /// Options of get.
+    /// Returns the options of get.
     #[must_use]
     pub fn get_options(&self) -> GetOptions {
         GetOptions { resource_version: self.text("resourceVersion") }
     }
 
-    /// Options of list and deletecollection.
+    /// Returns the options of list and deletecollection.
     ///
     /// # Errors
-    /// A `limit` or `timeoutSeconds` that is no integer.
+    /// `limit` or `timeoutSeconds` is not an integer.
     pub fn list_options(&self) -> Result<ListOptions, ApiError> {
         self.integer("timeoutSeconds")?;
         Ok(ListOptions {
@@ -88,10 +88,10 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// Options of watch, without the time-out.
+    /// Returns the options of watch, without the timeout.
     ///
     /// # Errors
-    /// A `limit` that is no integer.
+    /// `limit` is not an integer.
     pub fn watch_options(&self) -> Result<WatchOptions, ApiError> {
         self.integer("limit")?;
         Ok(WatchOptions {
@@ -106,7 +106,7 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// Options of create, update and patch.
+    /// Returns the options of create, update and patch.
     #[must_use]
     pub fn write_options(&self) -> WriteOptions {
         WriteOptions {
@@ -118,10 +118,10 @@ impl<'a> Query<'a> {
         }
     }
 
-    /// Options of a delete without a body.
+    /// Returns the options of a delete without a body.
     ///
     /// # Errors
-    /// A `gracePeriodSeconds` that is no integer.
+    /// `gracePeriodSeconds` is not an integer.
     pub fn delete_options(&self) -> Result<DeleteOptions, ApiError> {
         Ok(DeleteOptions {
             dry_run: self.dry_run(),
@@ -132,10 +132,10 @@ impl<'a> Query<'a> {
         })
     }
 
-    /// Options of a pod's log.
+    /// Returns the options of a pod's log.
     ///
     /// # Errors
-    /// A number that is none, or a `sinceTime` that is no time.
+    /// A number or `sinceTime` is invalid.
     pub fn log_options(&self) -> Result<LogOptions, ApiError> {
         let truth = |name| self.truth(name).unwrap_or(false);
         let since_time = self.first("sinceTime").filter(|text| !text.is_empty());

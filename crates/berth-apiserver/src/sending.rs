@@ -1,7 +1,7 @@
-//! Answers that are sent for a while: a client that stops taking one does not keep it for ever.
+//! Sends long responses, and ends a response whose client stops reading it.
 //!
-//! A socket that takes nothing is noticed by `berth-http`. This is for HTTP/2, where a client can take other answers, answer pings,
-//! and leave the window of one stream shut.
+//! `berth-http` detects a stalled socket. This module covers HTTP/2, where a client can read other responses, answer
+//! pings, and keep the window of one stream closed.
 
 use crate::{
     body::{LargeBody, ResponseBody},
@@ -28,9 +28,10 @@ use tokio::{
     task::{AbortHandle, JoinSet},
 };
 
-/// Begins to send an answer, whose request counts as open until it is sent. An answer in pieces keeps its seat and its memory until the last is written, and is given
-/// up when the client takes none for `stall`. A watch has begun now, and needs its seat no more. Pieces that are more work to make than to send are made when it is
-/// their `user`'s turn, if there is one, and not by the connection.
+/// Begins to send a response, whose request counts as open until it is sent. A response in pieces holds its seat and
+/// memory until the last one is written. It is canceled if the client reads nothing for `stall`. A watch has started by
+/// now and frees its seat. Pieces that cost more to build than to send are built in the `user`'s turns, if there is a
+/// user, and not by the connection.
 pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: Duration, user: Option<(&Arc<Turns>, &str)>) -> Body {
     let stream = Stream::current();
     let open = if matches!(body, ResponseBody::Watch(_)) { open.into_watch() } else { open };
@@ -53,13 +54,13 @@ pub(crate) fn begin(body: ResponseBody, seat: Option<Seat>, open: Open, stall: D
     Body::pieces(Box::pin(Pieces::begin(sent, at_once, stall)), open)
 }
 
-/// An answer in one piece that no request waits for any more.
+/// Returns a response in one piece without an open request.
 pub(crate) fn refusal(body: ResponseBody) -> Body {
     let ResponseBody::Full(bytes) = body else { unreachable!("a refusal is short") };
     Body::whole(Some(Piece::uncounted(bytes)), None)
 }
 
-/// A short answer as one piece; given back where somebody has to wait until it is taken.
+/// Returns a short response as one piece, or returns the bytes if the connection has no room for them yet.
 fn whole(bytes: Bytes, stream: Option<&Stream>) -> Result<Option<Piece>, Bytes> {
     match stream {
         _ if bytes.is_empty() => Ok(None),
@@ -68,18 +69,19 @@ fn whole(bytes: Bytes, stream: Option<&Stream>) -> Result<Option<Piece>, Bytes> 
     }
 }
 
-/// What is sent in pieces.
+/// The source of pieces.
 enum Source {
-    /// A long answer.
+    /// A long response.
     Large(LargeBody),
     /// A watch.
     Watch(Box<WatchBody>),
-    /// What another task makes, which ends with this.
+    /// The output of another task, which ends with this source.
     Task(mpsc::Receiver<io::Result<Piece>>, #[expect(dead_code, reason = "aborted when it is dropped")] JoinSet<()>),
 }
 
 impl Source {
-    /// The same, made in turns of a user: one piece at a time, and not before the one before is taken.
+    /// Returns the same source, with pieces built in turns of a user. Each one is built after the previous one is
+    /// taken.
     fn in_turn(mut self, turns: &Arc<Turns>, user: &str, in_hand: Arc<InHand>, at_once: AtOnce) -> Self {
         let (sender, pieces) = mpsc::channel(1);
         let task = turns.begin(user, async move {
@@ -92,7 +94,7 @@ impl Source {
         Self::Task(pieces, task)
     }
 
-    /// Whether sending its pieces is the longer part of the work.
+    /// Whether sending its pieces costs more than building them.
     fn is_copied(&self) -> bool {
         match self {
             Self::Large(large) => large.is_copied(),
@@ -101,7 +103,7 @@ impl Source {
         }
     }
 
-    /// How many bytes are still to be sent, where that is known.
+    /// Returns the remaining bytes, if known.
     fn length(&self) -> Option<u64> {
         match self {
             Self::Large(large) => large.length(),
@@ -109,7 +111,7 @@ impl Source {
         }
     }
 
-    /// What comes next, once not too much of what came before is in hand; `None` behind the end.
+    /// Returns the next piece as soon as earlier ones leave enough room. `None` at the end.
     fn poll_next(&mut self, cx: &mut Context<'_>, in_hand: &Arc<InHand>, at_once: AtOnce) -> Poll<Option<io::Result<Piece>>> {
         let piece = match self {
             Self::Task(pieces, _) => return pieces.poll_recv(cx),
@@ -127,7 +129,7 @@ impl Source {
     }
 }
 
-/// An answer that has begun can only be cut.
+/// Logs the error and ends the response early, because its head has already been sent.
 fn broken_off(error: ApiError) -> io::Error {
     static BROKEN_OFF: Rare = Rare::new();
     if let Some(left_out) = BROKEN_OFF.now() {
@@ -136,22 +138,22 @@ fn broken_off(error: ApiError) -> io::Error {
     io::Error::other(error)
 }
 
-/// How much is handed over of an answer.
+/// The limits of pieces.
 #[derive(Clone, Copy)]
 struct AtOnce {
-    /// After so many bytes others have their turn on the thread of the connection.
+    /// The number of bytes after which other tasks of the connection's thread run.
     bytes: usize,
-    /// With so many in hand no more is made.
+    /// The number of unwritten bytes above which no more pieces are built.
     in_hand: usize,
 }
 
 impl AtOnce {
-    /// About half a millisecond's work, most of it to encrypt them: an administrator may wait for one such from each of sixty connections that read
-    /// long lists. With less a list takes longer.
+    /// About half a millisecond of work, mostly encryption. An administrator may wait for that long for each of sixty
+    /// connections that read long lists. With a smaller value, a list takes longer.
     const COPIED: Self = Self { bytes: 2 * CHUNK_BYTES, in_hand: 4 * CHUNK_BYTES };
-    /// What is looked into for an administrator is made by the connection as well, and a piece of it is long enough.
+    /// The connection itself converts items for an administrator, and one piece of that takes long enough.
     const LOOKED_INTO: Self = Self { bytes: 1, in_hand: CHUNK_BYTES };
-    /// There may be thousands of watches, and of the lines that are in hand nobody asks for memory.
+    /// There may be thousands of watches, and their unwritten lines have no memory limit.
     const WATCHED: Self = Self { in_hand: FULL_BYTES_MAX, ..Self::COPIED };
 
     fn of(source: &Source, is_in_turn: bool) -> Self {
@@ -163,26 +165,26 @@ impl AtOnce {
     }
 }
 
-/// An answer of which pieces are sent.
+/// A response in pieces that is being sent.
 struct Sent {
-    /// Where the next come from. Absent once all is sent, or the client took none for too long.
+    /// The source of the next pieces. `None` after the last one, or after a stall.
     source: Mutex<Option<Source>>,
     in_hand: Arc<InHand>,
     stream: Option<Stream>,
 }
 
 impl Sent {
-    /// Nothing panics while it is locked but what is sent: then that is broken off.
+    /// Locks the source. Only the source itself can panic while it is locked, and the response is then incomplete.
     fn source(&self) -> MutexGuard<'_, Option<Source>> {
         self.source.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// An answer in pieces.
+/// The pieces of a response.
 struct Pieces {
     sent: Arc<Sent>,
     at_once: AtOnce,
-    /// How many bytes were handed over since others had their turn.
+    /// The bytes since other tasks ran.
     handed_over: usize,
     ended: bool,
     guard: AbortHandle,
@@ -194,7 +196,7 @@ impl Pieces {
         Self { sent, at_once, handed_over: 0, ended: false, guard }
     }
 
-    /// How many bytes are still to be sent, where that is known.
+    /// Returns the remaining bytes, if known.
     fn length(&self) -> Option<u64> {
         self.sent.source().as_ref().and_then(Source::length)
     }
@@ -226,7 +228,7 @@ impl Pieces {
         }
         match ready!(source.poll_next(cx, &self.sent.in_hand, self.at_once)) {
             Some(piece) => Poll::Ready(Some(piece)),
-            // As long as it goes on it can be given up, and what the connection has of it with it.
+            // While this continues, the response can be canceled, together with the part in the connection.
             None => self.sent.in_hand.poll_less(cx, 1).map(|()| None),
         }
     }
@@ -255,7 +257,7 @@ impl Drop for Pieces {
     }
 }
 
-/// Gives an answer up of which no piece is taken between two looks.
+/// Cancels a response if the client takes no piece between two checks.
 async fn guard(sent: Weak<Sent>, stall: Duration) {
     let mut before = None;
     loop {
@@ -283,7 +285,7 @@ mod tests {
 
     const PIECES: usize = 10;
 
-    /// How many pieces are there at once, each time that somebody asks for some.
+    /// Returns the number of pieces that are available at each poll.
     async fn bursts(large: LargeBody) -> Vec<usize> {
         let turns = Turns::new(Handle::current());
         let body = ResponseBody::Large(large, None);

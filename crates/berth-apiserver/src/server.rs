@@ -1,4 +1,4 @@
-//! An API server: what it is given, and what it says of itself.
+//! The API server: its configuration and its life cycle.
 
 use crate::{
     audit::AuditLog,
@@ -25,42 +25,43 @@ use jiff::Timestamp;
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 use tokio::runtime::Handle;
 
-/// What a server needs.
+/// The configuration of a server.
 pub struct Config {
-    /// Where to listen; port 0 takes any free one.
+    /// The address to listen on. Port 0 selects a free port.
     pub bind: SocketAddr,
-    /// Whose objects are served.
+    /// The registry with its objects.
     pub registry: Registry,
-    /// What it proves itself with, and whom it believes.
+    /// Its certificate, and the authorities that it trusts.
     pub credentials: Credentials,
-    /// Where its objects are.
+    /// The store, for health and metrics.
     pub storage: Storage,
-    /// Who else is known.
+    /// Further users.
     pub access: Access,
-    /// How much is held at a time, and by whom.
+    /// The limits.
     pub limits: Limits,
-    /// The server's feature gates, shown as metrics.
+    /// The server's feature gates, for metrics.
     pub gates: Arc<FeatureGates>,
-    /// Those of the controllers that run beside it, shown as metrics.
+    /// The feature gates of the controllers in this process, for metrics.
     pub controller_gates: Arc<FeatureGates>,
-    /// What `/metrics` shows; the server adds its own.
+    /// The metrics for `/metrics`. The server adds its own.
     pub metrics: prometheus::Registry,
-    /// Where the binary says when everything has started.
+    /// The readiness, to which the binary reports the end of the startup.
     pub readiness: Readiness,
-    /// For audit ids and the ends of watches.
+    /// The randomness for audit ids and watch timeouts.
     pub rng: Arc<dyn Rng>,
-    /// Where the requests of users are worked on, but for members of `system:masters`. What runs elsewhere does not wait for it.
+    /// The runtime for requests of users other than members of `system:masters`. Work on other runtimes does not wait
+    /// for it.
     pub users: Handle,
 }
 
-/// What is said of the store in health and metrics.
+/// The store in health and metrics.
 #[derive(Clone, Copy)]
 pub struct Storage {
-    /// The name of its check.
+    /// The name of its health check.
     pub name: &'static str,
-    /// What it means when it does not answer: one that is elsewhere does not come back when the server is started anew.
+    /// The effect of a failed check. A restart of the server does not repair a remote store.
     pub failure: Failure,
-    /// How long an answer may take.
+    /// The timeout of the check.
     pub within: Duration,
 }
 
@@ -70,14 +71,14 @@ impl Default for Storage {
     }
 }
 
-/// Who is known besides the holders of certificates and of service accounts' tokens.
+/// Further authentication, besides certificates and service account tokens.
 #[derive(Default)]
 pub struct Access {
-    /// Bearer tokens, each with its user.
+    /// Bearer tokens with their users.
     pub tokens: Vec<(String, User)>,
-    /// Whether requests without any credential are somebody.
+    /// The handling of requests without credentials.
     pub anonymous: Anonymous,
-    /// Where it is written who did what.
+    /// The audit log.
     pub audit: Option<AuditLog>,
 }
 
@@ -88,7 +89,7 @@ fn authenticator(config: &Config) -> Result<Authenticator, TlsError> {
     Ok(Authenticator::new(tokens, config.credentials.account_keys.tokens()?, config.access.anonymous))
 }
 
-/// A server that listens. Nothing is answered before [`Server::serve`].
+/// A listening server. It accepts no request before [`Server::serve`].
 pub struct Server {
     listening: Listening,
     shared: Arc<Shared>,
@@ -133,14 +134,14 @@ impl Server {
         Ok(Self { listening, shared: Arc::new(shared) })
     }
 
-    /// Where it listens.
+    /// Returns the address on which it listens.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.listening.local_addr()
     }
 
-    /// Gives it other credentials while it serves: new connections, and new requests on those that are open, meet them. The administrator's token stays.
-    /// What cannot be used changes nothing.
+    /// Returns a function that replaces the credentials at run time, for new connections and for new requests on open
+    /// ones. The administrator's token stays. Unusable credentials change nothing.
     pub fn replace(&self) -> impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static + use<> {
         let (tls, shared) = (Arc::clone(&self.listening.tls), Arc::clone(&self.shared));
         move |credentials| {
@@ -151,8 +152,8 @@ impl Server {
         }
     }
 
-    /// Answers requests until `shutdown` resolves. Then `/readyz` fails, no connection is taken any more, watches end, and what is being
-    /// answered may end within 10 seconds.
+    /// Serves requests until `shutdown` resolves. Then `/readyz` fails, new connections are rejected, watches end, and
+    /// requests in progress have 10 seconds to finish.
     pub fn serve(self, shutdown: impl Future<Output = ()> + Send + 'static) -> BoxFuture<'static, ()> {
         self.listening.serve(self.shared, shutdown.boxed())
     }
@@ -176,7 +177,7 @@ impl Answers for Shared {
     }
 }
 
-/// What every request needs: a store that answers and has room, and roles and bindings as they were a moment ago.
+/// Adds the checks that every request depends on: a store that responds and has space, and current roles and bindings.
 fn check_registry(readiness: &Readiness, registry: &Registry, storage: Storage) {
     let failed = |error: ApiError| CheckError(error.to_string());
     let [store, writes, policy, space] = std::array::from_fn(|_| registry.clone());
@@ -200,7 +201,7 @@ fn check_registry(readiness: &Readiness, registry: &Registry, storage: Storage) 
         let registry = policy.clone();
         async move { registry.policy().await.map(drop).map_err(failed) }
     });
-    // The quota as a whole, and the disk: nobody takes the server out of service from one namespace.
+    // Covers the quota of the whole store and the disk. A single namespace cannot make the server unready.
     readiness.add("store-space", Failure::Unready, move || {
         let lacks = space.usage().and_then(|usage| usage.lacks);
         ready(lacks.map_or(Ok(()), |lack| Err(CheckError(lack.to_string()))))

@@ -1,8 +1,8 @@
-//! Credentials that several servers share, as files of a folder: an authority, the servers' certificate, the key of service accounts' tokens, and kubeconfigs
-//! of those who ask them.
+//! Credentials that several servers share, in a folder: a CA, the servers' certificate, the key of service account
+//! tokens, and the kubeconfigs of clients.
 //!
-//! The servers are told of the files ([`crate::credentials::CredentialFiles`]). None of them needs the authority's key: it can be kept elsewhere, and is
-//! wanted again when certificates are [renewed](renew).
+//! The servers get the files as options ([`crate::credentials::CredentialFiles`]). They do not need the CA's key. It
+//! can be stored elsewhere, and is needed only to [renew](renew) certificates.
 
 use crate::{
     kubeconfig::{Kubeconfig, create_private, private_folder, write_private},
@@ -25,8 +25,9 @@ const SERVER: &str = "apiserver.crt";
 const SERVER_KEY: &str = "apiserver.key";
 const ACCOUNT_KEY: &str = "sa.key";
 const ACCOUNT_PUBLIC_KEY: &str = "sa.pub";
-/// Who asks the servers: a kubeconfig each. The parts of a control plane are administrators, since what berth's controllers write in one process is the work
-/// of many of upstream's, each with a role of its own; the audit log tells them apart by name.
+/// The clients of the servers, with a kubeconfig each. Control plane components are administrators, because berth's
+/// controllers in one process do the work of many upstream controllers, each of which has its own role. The audit log
+/// distinguishes them by name.
 const CLIENTS: [(&str, &str); 4] = [
     ("admin.kubeconfig", "kubernetes-admin"),
     ("controller-manager.kubeconfig", "system:kube-controller-manager"),
@@ -34,43 +35,43 @@ const CLIENTS: [(&str, &str); 4] = [
     ("node.kubeconfig", "berth-node"),
 ];
 
-/// Why there is no such folder, or nothing is renewed in it.
+/// Why the folder cannot be created or renewed.
 #[derive(Debug, thiserror::Error)]
 pub enum SharedPkiError {
-    /// Nothing is overwritten.
+    /// The folder is not empty. Nothing is overwritten.
     #[error("{} is not empty: choose another folder, or renew its certificates with berth pki renew", folder.display())]
     NotEmpty {
-        /// Which folder.
+        /// The folder.
         folder: PathBuf,
     },
-    /// It cannot be read or written.
+    /// A file cannot be read or written.
     #[error("could not use {}", path.display())]
     File {
-        /// Which file, or folder.
+        /// The file or folder.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A file is not what it should be.
+    /// A file has unexpected content.
     #[error("{} {why}", path.display())]
     Unusable {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// In words.
+        /// The reason in words.
         why: String,
     },
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error(transparent)]
     Make(#[from] PkiError),
 }
 
-/// What a folder is made for.
+/// The parameters of a folder.
 pub struct Wanted<'a> {
-    /// Names and addresses by which clients know the servers, besides those that every server has.
+    /// Additional names and addresses of the servers.
     pub names: &'a [String],
-    /// `https://127.0.0.1:6443`: where the kubeconfigs lead.
+    /// The server URL in the kubeconfigs: `https://127.0.0.1:6443`.
     pub server: &'a str,
-    /// Now, and how long certificates hold other than the authority's.
+    /// The current time, and the lifetime of certificates other than the CA's.
     pub holds: (Timestamp, SignedDuration),
 }
 
@@ -79,16 +80,16 @@ pub struct Wanted<'a> {
 pub struct Found {
     /// Its name.
     pub file: &'static str,
-    /// Whose it is, in words.
+    /// A description of its owner.
     pub what: String,
-    /// When its certificate ends; `None`: it is a key, which does not.
+    /// The expiry of its certificate. `None`: it is a key, which does not expire.
     pub ends: Option<Timestamp>,
 }
 
-/// Makes a folder with all of it, readable by its owner alone.
+/// Creates a folder with all files, readable by its owner only.
 ///
 /// # Errors
-/// [`SharedPkiError`]. A folder that is not empty stays as it is.
+/// [`SharedPkiError`]. A folder that is not empty is unchanged.
 pub fn init(folder: &Path, wanted: &Wanted<'_>) -> Result<(), SharedPkiError> {
     let failed = |source| SharedPkiError::File { path: folder.to_owned(), source };
     private_folder().create(folder).map_err(failed)?;
@@ -116,25 +117,25 @@ pub fn init(folder: &Path, wanted: &Wanted<'_>) -> Result<(), SharedPkiError> {
     Ok(())
 }
 
-/// What is to be other than it was in certificates that are made anew.
+/// The changes in renewed certificates.
 #[derive(Default)]
 pub struct Changes<'a> {
-    /// All names and addresses of the servers, besides those that every server has.
+    /// All additional names and addresses of the servers.
     pub names: Option<&'a [String]>,
-    /// Where the kubeconfigs lead.
+    /// The server URL in the kubeconfigs.
     pub server: Option<&'a str>,
 }
 
-/// Makes the servers' certificate and those in kubeconfigs anew, with new keys; the authority and the key of service accounts stay. What is not there is not
-/// made. Each file is replaced at once, readable by its owner alone.
+/// Renews the certificates of the servers and of the kubeconfigs, with new keys. The CA and the key of service account
+/// tokens stay. Missing files are not created. Each file is replaced atomically, readable by its owner only.
 ///
 /// # Errors
-/// [`SharedPkiError`]. Files that were replaced before stay so.
+/// [`SharedPkiError`]. Files that were already replaced stay replaced.
 pub fn renew(folder: &Path, changes: &Changes<'_>, holds: (Timestamp, SignedDuration)) -> Result<(), SharedPkiError> {
     let authority = authority(folder)?;
     let issuer = issuer_of(&authority, holds.0).ok_or_else(|| unusable(&folder.join(AUTHORITY_KEY), "has no key that can sign"))?;
     let ends = authority.der().and_then(|der| x509::not_after(&der)).unwrap_or(holds.0);
-    // Nobody believes a certificate whose authority has ended.
+    // A certificate must not outlive its CA.
     let holds = (holds.0, holds.1.min(ends.duration_since(holds.0)));
     if holds.1 <= SignedDuration::ZERO {
         return Err(unusable(&folder.join(AUTHORITY), &format!("expired at {ends}: create another folder with berth pki init")));
@@ -164,10 +165,10 @@ pub fn renew(folder: &Path, changes: &Changes<'_>, holds: (Timestamp, SignedDura
     Ok(())
 }
 
-/// What is in the folder, and when it ends.
+/// Returns the files of the folder with their expiry.
 ///
 /// # Errors
-/// A file that cannot be read.
+/// A file cannot be read.
 pub fn show(folder: &Path) -> Result<Vec<Found>, SharedPkiError> {
     let mut found = Vec::new();
     for (file, what) in [(AUTHORITY, "the authority"), (SERVER, "the servers' certificate")] {
@@ -207,7 +208,7 @@ fn authority(folder: &Path) -> Result<Pair, SharedPkiError> {
     })
 }
 
-/// The file, if it is there.
+/// Returns the file's content, if it exists.
 fn read(folder: &Path, file: &str) -> Result<Option<String>, SharedPkiError> {
     let path = folder.join(file);
     match fs::read_to_string(&path) {
@@ -225,7 +226,7 @@ fn first_certificate(text: &str) -> Option<CertificateDer<'static>> {
     CertificateDer::from_pem_slice(text.as_bytes()).ok()
 }
 
-/// Where it leads, and the certificate that it has.
+/// Returns the server URL and the certificate of a kubeconfig.
 fn read_kubeconfig(text: &str) -> Option<(String, CertificateDer<'static>)> {
     let config: Value = serde_saphyr::from_str(text).ok()?;
     let server = config["clusters"][0]["cluster"]["server"].as_str()?.to_owned();

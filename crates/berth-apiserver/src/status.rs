@@ -1,4 +1,4 @@
-//! Refusals as `Status` objects: the one place that knows which error has which code.
+//! Converts errors to `Status` objects. Only this module maps errors to HTTP codes.
 
 use berth_api::FieldError;
 use berth_identity::GroupResource;
@@ -7,33 +7,33 @@ use hyper::StatusCode;
 use serde::Serialize;
 use std::time::Duration;
 
-/// When whoever was turned away may come again.
+/// The retry interval of a rejected request.
 pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
 
-/// Why a request is not answered as asked, in the words of HTTP.
+/// Why a request fails, in terms of HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum Refusal {
-    /// The API's rules say no.
+    /// The rules of the API reject it.
     #[error(transparent)]
     Api(#[from] ApiError),
-    /// No identity that counts.
+    /// It has no valid credentials.
     #[error("Unauthorized")]
     Unauthorized,
-    /// No answer in a form that the client takes; the message is complete.
+    /// The client accepts no available format. The message is complete.
     #[error("{0}")]
     NotAcceptable(String),
-    /// No such path; answered as text.
+    /// The path does not exist. The response is text.
     #[error("404 page not found")]
     PageNotFound,
-    /// It took too long.
+    /// It timed out.
     #[error("Timeout: request did not complete within the allotted timeout of {} seconds", .0.as_secs())]
     Timeout(Duration),
-    /// Too many ask at once; answered as text, with the advice to come again.
+    /// Too many concurrent requests. The response is text, with a retry interval.
     #[error("Too many requests, please try again later.")]
     Overloaded,
 }
 
-/// The wire form of a refusal, and of the success of a delete.
+/// The wire format of an error, and of a successful delete.
 #[derive(Debug, Serialize)]
 pub struct Status {
     kind: &'static str,
@@ -118,7 +118,7 @@ impl Status {
         Self { details: Some(details), ..self }
     }
 
-    /// The answer to a delete after which the object is gone.
+    /// Returns the response to a delete that removed the object.
     #[must_use]
     pub fn deleted(resource: &GroupResource, name: &str, uid: &str) -> Self {
         let details = Details { uid: uid.to_owned(), ..Details::of(&resource.group, &resource.plural, name) };
@@ -134,19 +134,19 @@ impl Status {
         }
     }
 
-    /// The HTTP status; 200 for a success.
+    /// Returns the HTTP code, 200 for a success.
     #[must_use]
     pub fn code(&self) -> StatusCode {
         self.code.and_then(|code| StatusCode::from_u16(code).ok()).unwrap_or(StatusCode::OK)
     }
 
-    /// Seconds for a `Retry-After` header. Clients repeat a refused request only if there is one.
+    /// Returns the seconds for a `Retry-After` header. Clients retry a rejected request only if it has one.
     #[must_use]
     pub fn retry_after_seconds(&self) -> Option<u32> {
         self.details.as_ref().map(|details| details.retry_after_seconds).filter(|seconds| *seconds > 0)
     }
 
-    /// Its JSON.
+    /// Returns its JSON.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         serde_json::to_vec(self).expect("a Status has string keys only")
@@ -232,7 +232,7 @@ impl From<&ApiError> for Status {
     }
 }
 
-/// "Wait a second": the client's next try may find the revision here.
+/// Requests a retry after a second, when this server may have the revision.
 fn too_large_resource_version(text: &str) -> Status {
     let cause =
         WireCause { reason: "ResourceVersionTooLarge".to_owned(), message: "Too large resource version".to_owned(), field: String::new() };

@@ -1,14 +1,14 @@
-//! How much is stored, how much may be, and how often it was too much. The first two names are upstream's.
+//! Metrics of the store: used size, maximum size, and rejected writes. The first two names are those of upstream.
 
 use crate::state_metrics::cannot_show;
 use berth_registry::{ApiError, Registry};
 use berth_store::{Health, Usage};
 use prometheus::{IntCounter, IntGauge, IntGaugeVec, Opts, TextEncoder};
 
-/// All families, as text: whether the store (which `name` is) takes writes, and how much it has, where it says that.
+/// Returns all families as text: whether the store `name` accepts writes, and its size if the store reports it.
 ///
 /// # Errors
-/// They cannot be written.
+/// They cannot be encoded.
 pub(crate) fn text(registry: &Registry, name: &str) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
     let filled = fill_health(registry, name, &families).and_then(|()| match registry.usage() {

@@ -1,5 +1,5 @@
-//! TLS as Kubernetes does it: a client certificate is asked for, any is taken, and what it is worth is judged after the handshake, so
-//! that a client with a bad one is told so in HTTP.
+//! TLS as in Kubernetes: the server requests a client certificate, accepts any, and verifies it after the handshake. A
+//! client with an invalid one therefore gets an HTTP error.
 
 use crate::{
     auth::{BadKey, CREDENTIAL_ID, Peer, User},
@@ -21,25 +21,25 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-/// Why these are no credentials of a server.
+/// Why these are not usable credentials of a server.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
-    /// There is no certificate, or one of them is none.
+    /// There is no certificate, or one of them is invalid.
     #[error("it contains no certificate in PEM format, or one that cannot be read")]
     NoCertificate,
-    /// There is no key, or none that TLS takes.
+    /// There is no key, or none that TLS supports.
     #[error("it has no private key in PEM that TLS takes: RSA, or elliptic on P-256, P-384 or Ed25519")]
     NoKey,
-    /// The key is not the certificate's.
+    /// The key does not match the certificate.
     #[error("the server's key is not that of its certificate")]
     Mismatch,
-    /// The TLS library does not take them.
+    /// The TLS library rejects them.
     #[error("its certificate cannot be used for TLS")]
     Certificate(#[source] Error),
-    /// There is no authority's certificate, or one of them is none.
+    /// There is no CA certificate, or one of them is invalid.
     #[error("it has no certificate of an authority in PEM, or one that cannot be read")]
     Authority,
-    /// The keys of service accounts' tokens.
+    /// The keys of service account tokens are unusable.
     #[error("the keys of service accounts' tokens cannot be used")]
     Tokens(#[from] BadKey),
 }
@@ -48,18 +48,18 @@ fn provider() -> Arc<CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// Whether clients can be judged by it.
+/// Checks that the authorities can verify clients.
 ///
 /// # Errors
-/// It has no authorities, or something else.
+/// The text contains no authorities, or something else.
 pub(crate) fn check_authorities(authorities: &str) -> Result<(), TlsError> {
     pki::client_verifier(authorities).map(drop).ok_or(TlsError::Authority)
 }
 
-/// Whether a server can show it.
+/// Checks that a server can use the pair.
 ///
 /// # Errors
-/// Why not.
+/// The reason of a failure.
 pub(crate) fn check_pair(pair: &Pair) -> Result<(), TlsError> {
     certified(pair).map(drop)
 }
@@ -77,10 +77,10 @@ fn certified(pair: &Pair) -> Result<CertifiedKey, TlsError> {
     }
 }
 
-/// The server's side of TLS, and the judge of its clients' certificates.
+/// The TLS configuration of the server, and the verifier of client certificates.
 pub(crate) struct Tls {
     pub(crate) config: Arc<ServerConfig>,
-    /// `None`: nobody is asked for a certificate.
+    /// `None`: the server requests no client certificate.
     judge: Option<Arc<dyn ClientCertVerifier>>,
 }
 
@@ -89,7 +89,7 @@ impl Tls {
         Self::of(serving, Some(pki::client_verifier(client_authorities).ok_or(TlsError::Authority)?))
     }
 
-    /// The same of a server that knows no authority of clients.
+    /// Returns the configuration of a server without client authorities.
     pub(crate) fn asking_nobody(serving: &Pair) -> Result<Self, TlsError> {
         Self::of(serving, None)
     }
@@ -107,7 +107,7 @@ impl Tls {
         Ok(Self { config: Arc::new(config), judge })
     }
 
-    /// Who shows these certificates.
+    /// Returns the identity of a client with these certificates.
     fn peer(&self, shown: &[CertificateDer<'_>], now: Timestamp) -> Peer {
         let Some((leaf, chain)) = shown.split_first() else { return Peer::Anonymous };
         let trusted = self.judge.as_ref().is_some_and(|judge| judge.verify_client_cert(leaf, chain, pki::unix_time(now)).is_ok());
@@ -122,7 +122,7 @@ impl Tls {
     }
 }
 
-/// What the other end of a connection has shown, and what that is worth. Its holder proved in the handshake that the key is theirs.
+/// The certificates of a client, which has proved in the handshake that it has the key, and their verification.
 pub(crate) struct Shown {
     certificates: Vec<CertificateDer<'static>>,
     judged: Mutex<(Arc<Tls>, Peer)>,
@@ -135,7 +135,7 @@ impl Shown {
         Self { certificates, judged: Mutex::new((tls, peer)) }
     }
 
-    /// Who it is to these judges: authorities may have come and gone since the connection began.
+    /// Returns the identity by the current authorities, which may have changed since the start of the connection.
     pub(crate) fn peer(&self, tls: &Arc<Tls>, now: Timestamp) -> Peer {
         let mut judged = self.judged.lock().unwrap_or_else(PoisonError::into_inner);
         if !Arc::ptr_eq(&judged.0, tls) {
@@ -153,7 +153,7 @@ fn hex(bytes: &[u8]) -> String {
     })
 }
 
-/// Takes every certificate, but only from who has its key.
+/// Accepts every certificate, but only from the holder of its key.
 #[derive(Debug)]
 struct TakeAny(Arc<dyn ClientCertVerifier>);
 

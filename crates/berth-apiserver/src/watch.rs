@@ -1,8 +1,8 @@
-//! Watch streams: one JSON line an event.
+//! Watch streams: one JSON line per event.
 //!
-//! A line is encoded once and its bytes shared by all that watch in the plain form. Nothing is buffered for a slow reader here: lines are
-//! made when the connection takes them, and the store ends the stream of who falls behind what it keeps. A long line that is not shared
-//! waits until there is memory for it.
+//! A line is encoded once, and all watches of the plain form share its bytes. Nothing is buffered here for a slow
+//! client: lines are built when the connection can take them. The store ends the stream of a client that falls behind
+//! its history. A long line that is not shared waits for memory.
 
 use crate::{
     audit::Watched,
@@ -27,38 +27,38 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-/// In which form a watch shows its objects.
+/// The form of objects in a watch.
 #[derive(Debug)]
 pub(crate) enum WatchForm {
-    /// Whole.
+    /// The whole object.
     Object,
-    /// One row each.
+    /// A table with one row.
     Table(Printer, Position),
     /// Metadata only.
     Metadata(MetaVersion),
-    /// Not at all: what a pod's container writes is shown.
+    /// The log of a pod's container instead of objects.
     Log(Box<Log>),
 }
 
 /// The body of a watch.
 pub(crate) struct WatchBody {
-    /// What happens.
+    /// The events.
     pub(crate) events: BoxStream<'static, WatchEvent>,
-    /// Resolves when the watch shall end: its time is up, or the server stops.
+    /// Resolves when the watch must end: at its timeout, or when the server stops.
     pub(crate) until: BoxFuture<'static, ()>,
-    /// What is watched.
+    /// The watched resource.
     pub(crate) resource: Arc<Resource>,
-    /// How it is shown.
+    /// The form of objects.
     pub(crate) form: WatchForm,
-    /// Counts it as open.
+    /// Counts the watch as open.
     pub(crate) counted: Inflight,
-    /// Its place among its user's watches; none for those whose watches are not counted.
+    /// Its slot among its user's watches. `None` for users without a limit.
     pub(crate) share: Option<Share<String>>,
-    /// What its selectors take; none where that is little.
+    /// The memory of its selectors. `None` for short ones.
     pub(crate) selectors: Option<Charge>,
-    /// Where its lines get their memory.
+    /// The memory of its lines.
     pub(crate) lines: Lines,
-    /// Whether the last line has been sent.
+    /// Whether the last line was sent.
     pub(crate) ended: bool,
     /// Writes its end to the audit log.
     pub(crate) audited: Option<Watched>,
@@ -67,25 +67,25 @@ pub(crate) struct WatchBody {
 /// The long lines of a watch.
 #[derive(Default)]
 pub(crate) struct Lines {
-    /// Of whom there is memory for them, and who needs it; none for those whose answers are not counted.
+    /// The source of their memory, and the user. `None` for users without a limit.
     source: Option<(Memory, Arc<str>)>,
     /// The event whose line waits for memory.
     waiting: Option<(WatchEvent, BoxFuture<'static, Result<Kept, Refusal>>)>,
-    /// What is left of a line that is longer than a piece.
+    /// The rest of a line that is longer than a piece.
     rest: Bytes,
-    /// The memory of the line that was made last.
+    /// The memory of the last line.
     kept: Kept,
-    /// That of the list of all objects with which the watch begins, until all of them have been shown.
+    /// The memory of the initial list, until all its objects are sent.
     list: Kept,
 }
 
 impl Lines {
-    /// Lines of this user, whose memory is counted, behind a list that has this.
+    /// Returns the lines of this user, with a memory limit, after a list that has `list`.
     pub(crate) fn of(memory: &Memory, user: &str, list: Kept) -> Self {
         Self { source: Some((memory.clone(), user.into())), list, ..Self::default() }
     }
 
-    /// Whether the line of an event may be made. Where it may not, it waits, and so does whatever comes behind it.
+    /// Whether the line of an event may be built. Otherwise it waits, and the following events wait too.
     fn admit(&mut self, form: &WatchForm, event: &WatchEvent) -> bool {
         let Some((memory, user)) = &self.source else { return true };
         let bytes = own_bytes(form, event);
@@ -97,7 +97,7 @@ impl Lines {
         false
     }
 
-    /// The first piece of a line.
+    /// Returns the first piece of a line.
     fn begin(&mut self, line: Bytes) -> Bytes {
         self.rest = line;
         self.next_piece()
@@ -108,18 +108,18 @@ impl Lines {
     }
 }
 
-/// How many bytes the list takes with which a watch begins: what it keeps of each object is the store's.
+/// Returns the size of the list with which a watch begins. The objects themselves belong to the store.
 pub(crate) fn list_bytes(events: &BoxStream<'static, WatchEvent>) -> usize {
     events.size_hint().0 * size_of::<WatchEvent>()
 }
 
-/// Shorter lines are made without being counted: how many watches there are bounds them.
+/// The size up to which lines are not counted, because the number of watches is limited.
 const LINE_BYTES_UNCOUNTED: usize = 16 << 10;
-/// What a line takes while it is made, in times of its object: as it is stored, or as its type and what is shown of it.
+/// The memory of a line while it is built, in multiples of its object: a copy of the stored form, or a conversion.
 const COPIED_FACTOR: usize = 1;
 const LOOKED_INTO_FACTOR: usize = 16;
 
-/// How many bytes the line of an event takes that nobody else has.
+/// Returns the memory of an event's line that is not shared.
 fn own_bytes(form: &WatchForm, event: &WatchEvent) -> usize {
     let entry = match event {
         WatchEvent::Modified(_) if matches!(form, WatchForm::Object) => return 0,
@@ -131,7 +131,7 @@ fn own_bytes(form: &WatchForm, event: &WatchEvent) -> usize {
         WatchForm::Object | WatchForm::Log(_) => COPIED_FACTOR,
         WatchForm::Table(..) | WatchForm::Metadata(_) => LOOKED_INTO_FACTOR,
     };
-    // A short line takes no more than a short object's.
+    // A short line takes no more memory than a short object.
     if entry.value.len() <= LINE_BYTES_UNCOUNTED { 0 } else { factor * entry.value.len() }
 }
 
@@ -140,7 +140,7 @@ impl WatchBody {
         if !self.lines.rest.is_empty() {
             return Poll::Ready(Some(self.lines.next_piece()));
         }
-        // Whoever asks for the next line has taken the last one.
+        // The poll for the next line means that the last one was taken.
         self.lines.kept = None;
         if self.lines.list.is_some() && list_bytes(&self.events) == 0 {
             self.lines.list = None;
@@ -174,7 +174,7 @@ impl WatchBody {
         }
     }
 
-    /// The line of an event for which there is memory; or else the last line, which says that there is none.
+    /// Returns the line of an event with its memory. Without memory, returns the last line, with the error.
     fn line_with(&mut self, event: &WatchEvent, memory: Result<Kept, Refusal>) -> Bytes {
         match memory {
             Ok(kept) => {
@@ -245,7 +245,7 @@ fn modified_line(event: &Arc<Event>) -> Bytes {
     event.encoded.get_or_init(|| entry_line("MODIFIED", &event.entry, event.entry.mod_revision)).clone()
 }
 
-/// Bytes of a line besides the stored value, at most.
+/// The maximum size of a line besides the stored value.
 const LINE_OVERHEAD_BYTES: usize = 80;
 
 fn entry_line(word: &str, entry: &Entry, revision: Revision) -> Bytes {
@@ -274,7 +274,7 @@ fn error_line(error: &ApiError) -> Bytes {
     json_line("ERROR", &Status::from(error))
 }
 
-/// An object of which only the revision is told.
+/// An object with only a revision.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Bookmark<'a> {
@@ -287,7 +287,7 @@ struct Bookmark<'a> {
 #[serde(rename_all = "camelCase")]
 struct BookmarkMetadata {
     resource_version: String,
-    /// Always there in upstream's; typed clients of some languages insist on it.
+    /// Always present upstream. Typed clients of some languages require it.
     creation_timestamp: Option<()>,
     #[serde(skip_serializing_if = "Option::is_none")]
     annotations: Option<InitialEventsEnd>,
@@ -379,7 +379,7 @@ mod tests {
         }
     }
 
-    /// A watch that shows this, with its lines' memory.
+    /// Returns a watch with one object of this value, with limited memory for lines.
     fn watch_of(value: &str, form: WatchForm, memory: &Memory) -> WatchBody {
         let Entry { key, header, create_revision, mod_revision, .. } = Arc::into_inner(entry(7)).expect("one owner");
         let long = Arc::new(Entry { key, value: value.to_owned().into(), header, create_revision, mod_revision });
@@ -405,7 +405,7 @@ mod tests {
         let new_memory = |wait| Memory::new("answers", 8 << 20, wait, &FlowCollectors::new().expect("valid names"));
         for form in [|| WatchForm::Object, || WatchForm::Metadata(MetaVersion::V1)] {
             let memory = new_memory(std::time::Duration::from_secs(3600));
-            // As much as one user may have is with another watch.
+            // Another watch holds as much as one user may have.
             let taken = memory.reserve("alice", 100 << 20).await.expect("free");
             let mut watch = watch_of(&value, form(), &memory);
             assert!(poll_fn(|cx| watch.poll_line(cx)).now_or_never().is_none(), "it waits");

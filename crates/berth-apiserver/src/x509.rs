@@ -1,7 +1,8 @@
-//! The facts that are needed of a certificate and that the TLS library keeps to itself: who it names, until when it holds, and whose key it is of.
-//! And certificates that name more than one organization, which the library that makes them cannot.
+//! Parses parts of a certificate that the TLS library does not expose: its subject, its validity and its key. Also
+//! creates certificates with more than one organization, which rcgen does not support.
 //!
-//! Only certificates whose chain has been verified, or that were read from the server's own folder, come here; malformed ones give `None`.
+//! The input is a certificate with a verified chain, or one of the server's own folder. Functions return `None` for a
+//! malformed one.
 
 use jiff::Timestamp;
 use std::net::IpAddr;
@@ -17,7 +18,7 @@ use x509_parser::{
     x509::SubjectPublicKeyInfo,
 };
 
-/// The subject of a certificate, as Kubernetes reads it.
+/// The subject of a certificate, as Kubernetes interprets it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Subject {
     /// The user: the last CN.
@@ -26,7 +27,7 @@ pub(crate) struct Subject {
     pub(crate) organizations: Vec<String>,
 }
 
-/// Whom the certificate names.
+/// Returns the subject of a certificate.
 pub(crate) fn subject(certificate: &[u8]) -> Option<Subject> {
     let mut subject = Subject::default();
     for attribute in parse(certificate)?.subject().iter_attributes() {
@@ -40,29 +41,29 @@ pub(crate) fn subject(certificate: &[u8]) -> Option<Subject> {
     Some(subject)
 }
 
-/// The end of its validity.
+/// Returns the end of its validity.
 pub(crate) fn not_after(certificate: &[u8]) -> Option<Timestamp> {
     Timestamp::from_second(parse(certificate)?.validity().not_after.timestamp()).ok()
 }
 
-/// The beginning and the end of its validity.
+/// Returns the start and the end of its validity.
 pub(crate) fn validity(certificate: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let parsed = parse(certificate)?;
     let validity = parsed.validity();
     Some((Timestamp::from_second(validity.not_before.timestamp()).ok()?, Timestamp::from_second(validity.not_after.timestamp()).ok()?))
 }
 
-/// The public key, as it stands in it.
+/// Returns the bytes of its public key.
 pub(crate) fn public_key(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(parse(certificate)?.public_key().subject_public_key.as_ref().to_vec())
 }
 
-/// The public key with what it is, as DER (RFC 5280, `SubjectPublicKeyInfo`).
+/// Returns the public key with its algorithm, as DER (RFC 5280, `SubjectPublicKeyInfo`).
 pub(crate) fn public_key_info(certificate: &[u8]) -> Option<Vec<u8>> {
     Some(parse(certificate)?.public_key().raw.to_vec())
 }
 
-/// Names and addresses that it is for.
+/// Returns its names and addresses.
 pub(crate) fn server_names(certificate: &[u8]) -> Option<Vec<String>> {
     let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
     let names = parsed.subject_alternative_name().ok()?;
@@ -79,7 +80,7 @@ fn address(bytes: &[u8]) -> Option<IpAddr> {
     four.or_else(|_| <[u8; 16]>::try_from(bytes).map(IpAddr::from)).ok()
 }
 
-/// What a key is of those that tokens are signed with.
+/// The kind of a key for signing tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyKind {
     Rsa,
@@ -87,7 +88,7 @@ pub(crate) enum KeyKind {
     P384,
 }
 
-/// What a `SubjectPublicKeyInfo` says: the kind, and the key itself. `None`: it is malformed, or of another kind.
+/// Parses a `SubjectPublicKeyInfo` into the kind and the key. `None`: it is malformed, or of another kind.
 pub(crate) fn key_of_info(info: &[u8]) -> Option<(KeyKind, Vec<u8>)> {
     let (rest, info) = SubjectPublicKeyInfo::from_der(info).ok()?;
     let curve = || info.algorithm.parameters.as_ref()?.as_oid().ok();
@@ -105,7 +106,7 @@ pub(crate) fn key_of_info(info: &[u8]) -> Option<(KeyKind, Vec<u8>)> {
     rest.is_empty().then(|| (kind, info.subject_public_key.data.to_vec()))
 }
 
-/// The two numbers of an RSA key or of a signature by an elliptic one, without leading zeros.
+/// Returns the two numbers of an RSA key or of an elliptic signature, without leading zeros.
 pub(crate) fn two_integers(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
     let (rest, pair) = Any::from_der(bytes).ok()?;
     let [first, second]: [Any<'_>; 2] = parts(pair.data)?.try_into().ok()?;
@@ -116,12 +117,13 @@ pub(crate) fn two_integers(bytes: &[u8]) -> Option<[Vec<u8>; 2]> {
     if rest.is_empty() { Some([number(&first)?, number(&second)?]) } else { None }
 }
 
-/// Whether the certificate is signed by the key that it is of, and nothing stands in it or behind it that is not signed: no other bytes say the same.
+/// Whether the certificate is signed by its own key, and contains and precedes no unsigned bytes. No other encoding is
+/// accepted.
 pub(crate) fn is_signed_by_itself(certificate: &[u8]) -> bool {
     parse(certificate).is_some_and(|parsed| parsed.verify_signature(None).is_ok() && is_all_signed(certificate, &parsed).unwrap_or(false))
 }
 
-/// Readers are lenient about what stands around the part that is signed, so that is written anew.
+/// Encodes the unsigned part again for a comparison, because parsers accept variants of it.
 fn is_all_signed(certificate: &[u8], parsed: &X509Certificate<'_>) -> Option<bool> {
     let body: &[u8] = parsed.tbs_certificate.as_ref();
     let fields = parts(Any::from_der(body).ok()?.1.data)?;
@@ -130,15 +132,15 @@ fn is_all_signed(certificate: &[u8], parsed: &X509Certificate<'_>) -> Option<boo
     Some(certificate == sequence(&[body.to_vec(), der(algorithm), der(&signature)]))
 }
 
-/// Extensions are not looked into: what they allow is the TLS library's to judge.
+/// Parses a certificate. The TLS library checks its extensions.
 fn parse(certificate: &[u8]) -> Option<X509Certificate<'_>> {
     X509CertificateParser::new().with_deep_parse_extensions(false).parse(certificate).ok().map(|(_, parsed)| parsed)
 }
 
-/// The certificate, with another subject and signed anew. `None`: it is malformed.
+/// Returns the certificate with another subject and a new signature. `None`: it is malformed.
 ///
 /// # Errors
-/// What `sign` says.
+/// An error of `sign`.
 pub(crate) fn with_subject<E>(
     certificate: &[u8],
     subject: &Subject,
@@ -154,19 +156,20 @@ pub(crate) fn with_subject<E>(
     Some(sign(&body).map(|signature| sequence(&[body, der(&algorithm), der(&BitString::new(0, &signature))])))
 }
 
-/// Where the signature algorithm stands in what is signed. RFC 5280 §4.1: version?, serial, signature algorithm, issuer, validity, subject, …
+/// Returns the index of the signature algorithm in the signed part. RFC 5280 §4.1: version?, serial, signature
+/// algorithm, issuer, validity, subject, …
 fn algorithm_at(fields: &[Any<'_>]) -> Option<usize> {
     Some(if fields.first()?.class() == Class::ContextSpecific { 2 } else { 1 })
 }
 
-/// The contents of a subject: a set of one attribute for each organization, and one for the user.
+/// Returns the contents of a subject: a set with one attribute for each organization, and one for the user.
 fn names(subject: &Subject) -> Vec<u8> {
     let name = |oid: &Oid<'_>, text: &str| der(&Set::new(sequence(&[der(oid), der(&text)]).into()));
     let organizations = subject.organizations.iter().map(|organization| name(&OID_X509_ORGANIZATION_NAME, organization));
     organizations.chain([name(&OID_X509_COMMON_NAME, &subject.common_name)]).flatten().collect()
 }
 
-/// The values in a sequence's contents.
+/// Returns the values in a sequence's contents.
 fn parts(contents: &[u8]) -> Option<Vec<Any<'_>>> {
     SequenceIterator::<Any<'_>, DerParser>::new(contents).collect::<Result<_, _>>().ok()
 }

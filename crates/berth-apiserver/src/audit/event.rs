@@ -1,4 +1,4 @@
-//! One request in the log.
+//! One audit event.
 
 use super::{AuditLog, Level, policy::Extent};
 use crate::brief::{cut, cut_all};
@@ -18,17 +18,17 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-/// Larger bodies are left out.
+/// The maximum size of a logged body.
 const BODY_BYTES_MAX: usize = 100 << 10;
 
-/// How far a request has come.
+/// The stage of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// Nothing has been done.
+    /// The server has received the request.
     RequestReceived,
-    /// A watch has begun.
+    /// A watch has started.
     ResponseStarted,
-    /// All is done.
+    /// The response is complete.
     ResponseComplete,
 }
 
@@ -42,7 +42,7 @@ impl Stage {
     }
 }
 
-/// What is known of a request; grows while it is answered.
+/// The audit event of a request, which is completed during the request.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     log: Arc<AuditLog>,
@@ -83,7 +83,7 @@ struct Event {
     annotations: BTreeMap<&'static str, String>,
 }
 
-/// What a request's head and connection say.
+/// The data of a request's head and connection.
 pub(crate) struct Head<'a> {
     /// As in the answer's header.
     pub(crate) audit_id: &'a str,
@@ -100,7 +100,8 @@ pub(crate) struct Head<'a> {
 }
 
 impl Entry {
-    /// `user` is empty where nobody proved who they are. `None`: the policy wants nothing of it.
+    /// Begins an event. `user` is empty for an unauthenticated request. Returns `None` if the policy does not log the
+    /// request.
     pub(crate) fn begin(log: &Arc<AuditLog>, head: &Head<'_>, user: &User, attributes: &Attributes<'_>) -> Option<Self> {
         let extent = log.policy().extent(user, attributes);
         if extent.level == Level::None {
@@ -129,24 +130,24 @@ impl Entry {
         Some(Self { log: Arc::clone(log), extent, event })
     }
 
-    /// The request is made on behalf of this user.
+    /// Records that the request impersonates this user.
     pub(crate) fn impersonates(&mut self, user: &User) {
         self.event.impersonated_user = Some(user_value(user));
     }
 
-    /// Why it is allowed, or `None`: it is not.
+    /// Records the reason of the authorization. `None`: forbidden.
     pub(crate) fn decided(&mut self, reason: Option<&str>) {
         let decision = if reason.is_some() { "allow" } else { "forbid" };
         self.event.annotations.insert("authorization.k8s.io/decision", decision.to_owned());
         self.event.annotations.insert("authorization.k8s.io/reason", reason.unwrap_or_default().to_owned());
     }
 
-    /// What admission adds.
+    /// Adds the annotations of admission.
     pub(crate) fn annotate(&mut self, annotations: &[(&'static str, String)]) {
         self.event.annotations.extend(annotations.iter().cloned());
     }
 
-    /// The object's name, where the path does not tell it.
+    /// Records the object's name if the path does not contain it.
     pub(crate) fn names(&mut self, name: &str) {
         if let Some(Value::Object(reference)) = &mut self.event.object_ref
             && !name.is_empty()
@@ -155,7 +156,7 @@ impl Entry {
         }
     }
 
-    /// The request's body, as JSON. An object that is to be created is named there.
+    /// Records the request's body as JSON. It contains the name of a new object.
     pub(crate) fn request_body(&mut self, json: &[u8]) {
         if let Ok(Named { metadata: Some(NamedMetadata { name: Some(name) }) }) = serde_json::from_slice(json) {
             self.names(&name);
@@ -165,7 +166,7 @@ impl Entry {
         }
     }
 
-    /// How it was answered; `body` where it is there in one piece.
+    /// Records the response. `body` is present if the response is one piece.
     pub(crate) fn answered(&mut self, code: StatusCode, body: Option<&[u8]>) {
         self.event.response_status = Some(response_status(code, body));
         if Level::RequestResponse <= self.extent.level {
@@ -187,7 +188,7 @@ impl Entry {
         Some(value)
     }
 
-    /// Writes it as it stands now.
+    /// Writes the event in its current state.
     pub(crate) fn write(&mut self, stage: Stage, now: Timestamp) {
         if self.extent.omit_stages.iter().any(|omitted| omitted == stage.as_str()) {
             return;
@@ -198,7 +199,7 @@ impl Entry {
     }
 }
 
-/// Writes the end of a watch when it is dropped with it.
+/// Writes the end of a watch when the watch is dropped.
 #[derive(Debug)]
 pub(crate) struct Watched(pub(crate) Entry);
 
@@ -208,21 +209,21 @@ impl Drop for Watched {
     }
 }
 
-/// The members of a body that count as secret, whatever kind it names.
+/// Members that count as secret in a body of any kind.
 const SECRET_MEMBERS: [&str; 3] = ["data", "stringData", "binaryData"];
 
-/// The kinds whose bodies are never written, wherever they were sent to.
+/// The kinds whose bodies are never logged, at any path.
 static SECRET_KINDS: LazyLock<Vec<ApiName>> =
     LazyLock::new(|| kinds_with(AuditedBody::Never).chain(Subresource::Token.gvk().map(|gvk| gvk.kind)).collect());
 
-/// The kinds whose members with these names hold no secrets.
+/// The kinds whose members with these names are not secret.
 static OPEN_KINDS: LazyLock<Vec<ApiName>> = LazyLock::new(|| kinds_with(AuditedBody::WithData).collect());
 
 fn kinds_with(body: AuditedBody) -> impl Iterator<Item = ApiName> {
     built_in().all().iter().filter(move |resource| resource.audited_body == body).map(|resource| resource.kind().clone())
 }
 
-/// Whether a body is, or may be, one of those that are never written: a client may have sent it to the path of another kind.
+/// Whether a body may contain secrets. A client may have sent it to the path of another kind.
 fn may_hold_secrets(body: &Value) -> bool {
     match body {
         Value::Object(members) => {
@@ -232,7 +233,7 @@ fn may_hold_secrets(body: &Value) -> bool {
                 !OPEN_KINDS.iter().any(|open| *open == kind) && SECRET_MEMBERS.iter().any(|member| members.contains_key(*member));
             is_secret || has_secrets || members.get("items").is_some_and(may_hold_secrets)
         }
-        // A list, or a JSON patch, whose operations say where they put something.
+        // A list, or a JSON patch, whose operations contain their target paths.
         Value::Array(elements) => elements.iter().any(|element| {
             let path = element.get("path").and_then(Value::as_str).unwrap_or_default();
             let first = path.split('/').nth(1).unwrap_or_default();
@@ -244,7 +245,7 @@ fn may_hold_secrets(body: &Value) -> bool {
     }
 }
 
-/// What is read of a body to name its object.
+/// The part of a body that identifies its object.
 #[derive(Deserialize)]
 struct Named {
     metadata: Option<NamedMetadata>,
@@ -289,7 +290,7 @@ fn object_ref(attributes: &Attributes<'_>, version: &str) -> Option<Value> {
     Some(fields.into_iter().filter(|(_, text)| !text.is_empty()).map(|(name, text)| (name.to_owned(), json!(text))).collect())
 }
 
-/// The code, and of a refusal what its `Status` says.
+/// Returns the code, and the fields of an error's `Status`.
 fn response_status(code: StatusCode, body: Option<&[u8]>) -> Value {
     let mut status = json!({"metadata": {}, "code": code.as_u16()});
     let refusal = body.filter(|body| body.len() <= BODY_BYTES_MAX && (code.is_client_error() || code.is_server_error()));

@@ -1,4 +1,4 @@
-//! The file of the audit log. One that is full is put aside under the time, and what was put aside goes when it is old or too many.
+//! The file of the audit log, with rotation. Rotated files are deleted when they are too old or too many.
 
 use berth_http::Rare;
 use jiff::{SignedDuration, Timestamp, civil::DateTime, tz::TimeZone};
@@ -8,25 +8,26 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How much of the audit log is kept. Without one of these bounds, whoever can send a request can fill the disk.
+/// The limits of the audit log. Without any one of them, a client could fill the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rotation {
-    /// A file that would hold more bytes is put aside; 0: never.
+    /// The maximum size of a file. 0: no rotation.
     pub bytes_max: u64,
-    /// How long one that was put aside is kept; zero: however old it is.
+    /// The maximum age of rotated files. Zero: no limit.
     pub age_max: SignedDuration,
-    /// How many that were put aside are kept; 0: however many there are.
+    /// The maximum number of rotated files. 0: no limit.
     pub backups_max: usize,
 }
 
 impl Default for Rotation {
-    /// Size and age as upstream; a tenth of its hundred files, as this may be somebody's laptop: 1.1 GiB in all.
+    /// Size and age are those of upstream. The number of files is a tenth of upstream's hundred, so that a laptop
+    /// stores at most 1.1 GiB.
     fn default() -> Self {
         Self { bytes_max: 100 << 20, age_max: SignedDuration::from_hours(366 * 24), backups_max: 10 }
     }
 }
 
-/// As upstream's files are called: `audit-2026-01-31T12-00-00.000.log`, in UTC.
+/// Upstream's file names: `audit-2026-01-31T12-00-00.000.log`, in UTC.
 const TIME_FORMAT: &str = "%Y-%m-%dT%H-%M-%S%.3f";
 
 /// Takes whole lines.
@@ -35,24 +36,24 @@ pub(super) struct LogFile {
     path: PathBuf,
     rotation: Rotation,
     file: File,
-    /// How many bytes are in it.
+    /// The size of the current file.
     bytes: u64,
 }
 
 impl LogFile {
-    /// Appends to what is there.
+    /// Opens the file for appending.
     pub(super) fn open(path: &Path, rotation: Rotation) -> io::Result<Self> {
         let file = private_file(path)?;
         let metadata = file.metadata()?;
-        // What is no file, such as a pipe, cannot be put aside.
+        // Other targets than files, such as pipes, cannot be rotated.
         let rotation = if metadata.is_file() { rotation } else { Rotation { bytes_max: 0, ..rotation } };
         Ok(Self { path: path.to_owned(), rotation, file, bytes: metadata.len() })
     }
 
-    /// Puts the file aside and begins a new one.
+    /// Renames the current file and begins a new one.
     fn rotate(&mut self, now: Timestamp) -> io::Result<()> {
         match fs::rename(&self.path, aside(&self.path, now)) {
-            // Somebody has taken it away, or a new one could not be begun the last time.
+            // Another program has removed it, or the last rotation failed to create it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => (),
             renamed => renamed?,
         }
@@ -79,7 +80,7 @@ impl LogFile {
 }
 
 impl Write for LogFile {
-    /// All of `bytes` or, but for a machine that fails in the middle, nothing: half a line would spoil the next one.
+    /// Writes all of `bytes` or nothing, unless the machine fails. A partial line would corrupt the next one.
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let after = self.bytes + bytes.len() as u64;
         if self.bytes != 0 && self.rotation.bytes_max != 0 && self.rotation.bytes_max < after {
@@ -87,7 +88,7 @@ impl Write for LogFile {
         }
         if let Err(error) = self.file.write_all(bytes) {
             if self.file.metadata().is_ok_and(|metadata| metadata.is_file() && self.bytes < metadata.len()) {
-                // What cannot be taken back either stays.
+                // A partial line that cannot be removed remains.
                 let _ = self.file.set_len(self.bytes);
             }
             return Err(error);
@@ -101,7 +102,7 @@ impl Write for LogFile {
     }
 }
 
-/// Opened for appending; made for its owner alone.
+/// Opens a file for appending. A new one is readable by its owner only.
 fn private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create(true);
@@ -110,7 +111,7 @@ fn private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// What stands in the name of a file before and behind the time at which it was put aside.
+/// Returns the parts of a rotated file's name before and after its time.
 fn name_parts(path: &Path) -> (String, String) {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let extension = path.extension().map(|extension| format!(".{}", extension.to_string_lossy()));
@@ -122,7 +123,7 @@ fn aside(path: &Path, now: Timestamp) -> PathBuf {
     path.with_file_name(format!("{before}{}{behind}", now.strftime(TIME_FORMAT)))
 }
 
-/// What was put aside, and when. No other file is looked at.
+/// Returns the rotated files with their times. Other files are ignored.
 fn backups(path: &Path) -> io::Result<Vec<(Timestamp, PathBuf)>> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let (before, behind) = name_parts(path);
@@ -138,7 +139,7 @@ fn backups(path: &Path) -> io::Result<Vec<(Timestamp, PathBuf)>> {
     Ok(found)
 }
 
-/// How many lines a failing log may cost.
+/// Limits the log lines about write failures.
 pub(super) static CANNOT_WRITE: Rare = Rare::new();
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Where events go.
+//! The queue and the writer thread of audit events.
 
 use super::{
     file::{CANNOT_WRITE, LogFile, Rotation},
@@ -16,17 +16,17 @@ use std::{
     thread::JoinHandle,
 };
 
-/// How many events may wait to be written.
+/// The maximum number of queued events.
 const QUEUE_EVENTS_MAX: usize = 8192;
-/// How many bytes they may have together.
+/// The maximum total size of queued events.
 const QUEUE_BYTES_MAX: usize = 32 << 20;
-/// Events that wait are written together, up to about so many bytes.
+/// The approximate maximum size of one write of several events.
 const BATCH_BYTES: usize = 64 << 10;
 
-/// Why there is no audit log.
+/// Why the audit log cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditError {
-    /// Its file cannot be opened.
+    /// The file cannot be opened.
     #[error("could not open the audit log {path}")]
     Open {
         /// Which.
@@ -34,12 +34,12 @@ pub enum AuditError {
         /// Why.
         source: io::Error,
     },
-    /// Its thread cannot be started.
+    /// The writer thread cannot be started.
     #[error("could not start the thread that writes the audit log")]
     Thread(#[source] io::Error),
 }
 
-/// Writes events beside the requests. What waits is written before it is dropped.
+/// Writes events in a thread of its own. Dropping it writes all queued events first.
 #[derive(Debug)]
 pub struct AuditLog {
     policy: Policy,
@@ -51,7 +51,7 @@ pub struct AuditLog {
 }
 
 impl AuditLog {
-    /// Appends to the file at `path`, made for its owner alone; `-` is standard output, which is not rotated.
+    /// Appends to the file at `path`, which is readable by its owner only. `-` is standard output, without rotation.
     ///
     /// # Errors
     /// [`AuditError`].
@@ -95,7 +95,7 @@ impl AuditLog {
         metrics.register(Box::new(self.dropped.clone()))
     }
 
-    /// Hands an event on, if there is room for it. Never waits.
+    /// Queues an event if there is room. Never waits.
     pub(crate) fn write(&self, event: Vec<u8>) {
         let size = event.len();
         let has_room = self.waiting_bytes.fetch_add(size, Ordering::Relaxed) + size <= QUEUE_BYTES_MAX;
@@ -118,7 +118,8 @@ impl Drop for AuditLog {
     }
 }
 
-/// Writes what comes until nobody is left who could send. What cannot be written is lost, and counted: requests go on.
+/// Writes events until all senders are dropped. An event that cannot be written is lost and counted, without an effect
+/// on its request.
 fn write_all(events: &Receiver<Vec<u8>>, mut output: Box<dyn Write + Send>, waiting_bytes: &AtomicUsize, lost: &IntCounter) {
     let mut batch = Vec::new();
     while let Ok(first) = events.recv() {
@@ -147,7 +148,7 @@ mod tests {
     use super::*;
     use std::sync::{Mutex, mpsc};
 
-    /// Keeps what is written once it is let.
+    /// An output that blocks until the test releases it.
     struct Slow(Arc<Mutex<Vec<u8>>>, Receiver<()>);
 
     impl Write for Slow {
@@ -166,7 +167,7 @@ mod tests {
     fn a_writer_that_hangs_holds_nobody_up_and_what_is_lost_is_counted() {
         let (written, (go, wait)) = (Arc::new(Mutex::new(Vec::new())), mpsc::channel());
         let log = AuditLog::to(Policy::default(), Box::new(Slow(Arc::clone(&written), wait))).expect("a thread");
-        // Dropped before the log, whatever happens: the log waits for its writer.
+        // Dropped before the log in every case, because the log waits for its writer.
         let go = go;
         let (events, event) = (3 * QUEUE_EVENTS_MAX, vec![b' '; 64]);
         for _ in 0..events {
@@ -182,7 +183,7 @@ mod tests {
         assert_eq!(lines, usize::try_from(kept).expect("not many"));
     }
 
-    /// Takes nothing, as a full disk.
+    /// An output that rejects everything, as a full disk.
     struct Full;
 
     impl Write for Full {

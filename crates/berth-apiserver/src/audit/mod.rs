@@ -1,7 +1,7 @@
-//! The audit log: who did what, as lines of JSON, without ever holding a request up.
+//! The audit log: JSON lines about requests. It never delays a request.
 //!
-//! A [`Policy`] says how much of which requests is written. Events go through a bounded queue to a thread that writes them; what does not
-//! fit is dropped and counted; so is what cannot be written.
+//! A [`Policy`] selects requests and the level of detail. A bounded queue passes events to a writer thread. Events that
+//! exceed the queue, and events that cannot be written, are dropped and counted.
 
 mod event;
 mod file;

@@ -1,6 +1,7 @@
-//! Tokens of service accounts: JSON web tokens, signed by the server's own key, and checked with that and others' that it is told of.
+//! Tokens of service accounts: JSON web tokens, signed with the server's own key, and verified with that key and
+//! configured ones.
 //!
-//! Each key has one algorithm: nothing that a token says about itself decides how it is checked.
+//! Each key has one algorithm. The verification ignores the algorithm in a token.
 
 use super::{
     CREDENTIAL_ID, User,
@@ -11,37 +12,37 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// How many keys a server checks tokens with, at most: a token of an unknown key costs a look at each of them.
+/// The maximum number of keys for verification. A token of an unknown key is compared with each of them.
 pub const TOKEN_KEYS_MAX: usize = 16;
 
-/// What a token says (RFC 7519).
+/// The claims of a token (RFC 7519).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
-    /// Whom it is meant for.
+    /// The audiences.
     pub aud: Vec<String>,
-    /// When it ends, in seconds since 1970.
+    /// The expiry, in seconds since 1970.
     pub exp: i64,
-    /// When it was made.
+    /// The time of issue.
     pub iat: i64,
-    /// Who made it.
+    /// The issuer.
     pub iss: String,
-    /// Its own id.
+    /// The token's id.
     pub jti: String,
-    /// Whose it is.
+    /// The account and the bound objects.
     #[serde(rename = "kubernetes.io")]
     pub kubernetes: Bound,
-    /// When it begins.
+    /// The start of validity.
     pub nbf: i64,
     /// The user's name.
     pub sub: String,
 }
 
-/// The account, and what the token ends with.
+/// The account, and the objects whose deletion invalidates the token.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bound {
     /// The account's namespace.
     pub namespace: String,
-    /// The node, or that of the pod.
+    /// The node, or the node of the pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node: Option<Reference>,
     /// The pod.
@@ -54,7 +55,7 @@ pub struct Bound {
     pub serviceaccount: Reference,
 }
 
-/// One certain object.
+/// A reference to an object by name and uid.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reference {
     /// Its name.
@@ -64,7 +65,7 @@ pub struct Reference {
 }
 
 impl Claims {
-    /// The user that the token stands for.
+    /// Returns the token's user.
     #[must_use]
     pub fn user(&self) -> User {
         let Bound { namespace, serviceaccount, pod, node, .. } = &self.kubernetes;
@@ -90,18 +91,18 @@ struct Header {
     kid: String,
 }
 
-/// Signs and checks tokens.
+/// Signs and verifies tokens.
 #[derive(Debug)]
 pub struct AccountTokens {
     key: PrivateKey,
-    /// What checks, its own first.
+    /// The keys for verification, its own first.
     keys: Vec<PublicKey>,
-    /// Who signs, its own name first.
+    /// The issuers, its own name first.
     issuers: Vec<String>,
 }
 
 impl AccountTokens {
-    /// With the PEM of a private key, under one name.
+    /// Creates a signer with the PEM of a private key and one issuer.
     ///
     /// # Errors
     /// [`BadKey`].
@@ -109,8 +110,8 @@ impl AccountTokens {
         Ok(Self::shared(PrivateKey::of(key)?, [], vec![issuer.to_owned()]))
     }
 
-    /// Signs with `key` under the first of these names, and takes what any of the keys has signed under any of the names. No more than
-    /// [`TOKEN_KEYS_MAX`] keys are looked at.
+    /// Signs with `key` under the first of these issuers. Accepts tokens of any of the keys and issuers, with at most
+    /// [`TOKEN_KEYS_MAX`] keys.
     ///
     /// # Panics
     /// Without a name.
@@ -127,22 +128,22 @@ impl AccountTokens {
         Self { key, keys, issuers }
     }
 
-    /// Who signs.
+    /// Returns the issuer of new tokens.
     #[must_use]
     pub fn issuer(&self) -> &str {
         &self.issuers[0]
     }
 
-    /// The audiences of the API server itself: all who sign.
+    /// Returns the audiences of the API server itself: all issuers.
     #[must_use]
     pub fn audiences(&self) -> &[String] {
         &self.issuers
     }
 
-    /// A token that says this (RFC 7515, compact serialisation).
+    /// Returns a signed token with these claims (RFC 7515, compact serialization).
     ///
     /// # Panics
-    /// Where the machine has no randomness.
+    /// The machine has no randomness.
     #[must_use]
     pub fn sign(&self, claims: &Claims) -> String {
         let key = self.key.public();
@@ -154,7 +155,7 @@ impl AccountTokens {
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 
-    /// What a token says, if one of the keys signed it and it holds at `now`.
+    /// Returns a token's claims if one of the keys signed it and it is valid at `now`.
     #[must_use]
     pub fn verify(&self, token: &[u8], now: Timestamp) -> Option<Claims> {
         let token = std::str::from_utf8(token).ok()?;
@@ -163,7 +164,7 @@ impl AccountTokens {
         let decode = |part: &str| URL_SAFE_NO_PAD.decode(part).ok();
         let header: Header = serde_json::from_slice(&decode(header)?).ok()?;
         let signature = decode(signature)?;
-        // Others, and earlier builds, call the same key otherwise.
+        // Other servers and earlier builds have other ids for the same key.
         let is_known = self.keys.iter().any(|key| key.id() == header.kid);
         let mut may_have = self.keys.iter().filter(|key| key.algorithm() == header.alg && (!is_known || key.id() == header.kid));
         may_have.find(|key| key.has_signed(signed.as_bytes(), &signature))?;
@@ -172,13 +173,13 @@ impl AccountTokens {
         (self.issuers.contains(&claims.iss) && claims.nbf <= now && now < claims.exp).then_some(claims)
     }
 
-    /// The public keys, for others who check tokens (RFC 7517).
+    /// Returns the public keys, for other verifiers (RFC 7517).
     #[must_use]
     pub fn json_web_keys(&self) -> Value {
         json!({"keys": self.keys.iter().map(PublicKey::json).collect::<Vec<_>>()})
     }
 
-    /// Where others find the keys; `server` is `https://host:port`.
+    /// Returns the discovery document of the keys. `server` is `https://host:port`.
     #[must_use]
     pub fn configuration(&self, server: &str) -> Value {
         let mut algorithms: Vec<_> = self.keys.iter().map(PublicKey::algorithm).collect();
@@ -248,7 +249,7 @@ mod tests {
             let mut bent = token.clone().into_bytes();
             bent[at_byte] = if bent[at_byte] == b'A' { b'B' } else { b'A' };
             let found = server.verify(&bent, at(1500));
-            // The last characters of a part can hold bits that mean nothing; strict decoding refuses those.
+            // The last characters of a part can contain unused bits, which strict decoding rejects.
             assert_eq!(found, None, "byte {at_byte}");
         }
     }

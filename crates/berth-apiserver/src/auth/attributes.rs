@@ -1,11 +1,11 @@
-//! What a request wants to do, by its head alone.
+//! The authorization attributes of a request, from its head alone.
 
 use crate::{path::Route, query::Query};
 use berth_api::{FieldSelector, selector::FieldOperator};
 use berth_rbac::{Attributes, PathAttributes, ResourceAttributes};
 use hyper::Method;
 
-/// A request's wish, and the name that its field selector narrows it to.
+/// A request with the name that its field selector chooses.
 #[derive(Debug)]
 pub struct Asked<'a> {
     method: &'a Method,
@@ -16,12 +16,12 @@ pub struct Asked<'a> {
 }
 
 impl<'a> Asked<'a> {
-    /// Reads a request.
+    /// Parses a request.
     #[must_use]
     pub fn of(method: &'a Method, path: &'a str, route: &'a Route<'a>, query: &Query<'_>) -> Self {
         let Route::Resource(at) = route else { return Self { method, path, route, verb: method_verb(method), selected: None } };
         let verb = match resource_verb(method, at.name.is_some(), query.watch()) {
-            // The old paths follow also one object.
+            // The deprecated paths watch one object too.
             "get" | "list" if at.legacy_watch => "watch",
             verb => verb,
         };
@@ -29,21 +29,21 @@ impl<'a> Asked<'a> {
         Self { method, path, route, verb, selected }
     }
 
-    /// As authorisation sees it.
+    /// Returns the attributes for authorization.
     #[must_use]
     pub fn attributes(&self) -> Attributes<'_> {
         let Route::Resource(at) = self.route else {
             return Attributes::Path(PathAttributes { verb: method_verb(self.method), path: self.path });
         };
         let name = at.name.as_deref().or(self.selected.as_deref()).unwrap_or_default();
-        // A namespace is inside itself: roles bound there may give the right to read it.
+        // A namespace is inside itself: a role that is bound there may grant the right to read it.
         let is_namespace = at.resource.group.is_empty() && at.resource.plural == "namespaces" && at.name.is_some();
         let namespace = if is_namespace { name } else { at.namespace.as_deref().unwrap_or_default() };
         Attributes::from(ResourceAttributes {
             verb: self.verb,
             group: &at.resource.group,
             resource: &at.resource.plural,
-            // What stands behind a subresource, as a path behind a proxy, is the subresource's.
+            // The path after a subresource, such as `proxy`, is part of the subresource.
             subresource: at.subresource.and_then(|path| path.split('/').next()).unwrap_or_default(),
             namespace,
             name,
@@ -51,7 +51,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// `fieldSelector=metadata.name=X` makes a collection one object.
+/// The selector `fieldSelector=metadata.name=X` reduces a collection to one object.
 fn selected_name(verb: &str, query: &Query<'_>) -> Option<String> {
     if !matches!(verb, "list" | "watch" | "deletecollection") {
         return None;
@@ -61,7 +61,7 @@ fn selected_name(verb: &str, query: &Query<'_>) -> Option<String> {
     (requirement.operator == FieldOperator::Equals).then(|| requirement.value.clone()).filter(|name| !name.is_empty())
 }
 
-/// The API's verb for a method on an object or on a collection.
+/// Returns the API's verb for a method on an object or on a collection.
 #[must_use]
 pub fn resource_verb(method: &Method, named: bool, watch: bool) -> &'static str {
     match (method.as_str(), named) {
@@ -95,7 +95,8 @@ mod tests {
     use super::*;
     use crate::path;
 
-    /// Of `METHOD /path?query`: `verb group resource/subresource namespace name`, or `verb path`.
+    /// Formats the attributes of `METHOD /path?query`: `verb group resource/subresource namespace name`, or
+    /// `verb path`.
     #[track_caller]
     fn check(request: &str, expected: &str) {
         let (method, uri) = request.split_once(' ').expect("a method and a path");

@@ -1,4 +1,4 @@
-//! Acting as somebody else, by headers, for who may.
+//! Impersonation of other users by headers.
 //!
 //! Source: kubernetes `endpoints/filters/impersonation`, KEP-5284 (constrained impersonation).
 
@@ -13,7 +13,7 @@ const PREFIX: &str = "impersonate-";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 const IDENTITY_GROUP: &str = "authentication.k8s.io";
 
-/// Whom a request wants to be.
+/// The identity that a request impersonates.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wish {
     user: String,
@@ -22,10 +22,10 @@ struct Wish {
     extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The user that the request's headers ask to be, if they ask and `user` may; `None`: they do not ask.
+/// Returns the user that the request impersonates, if `user` has the right. `None`: the request has no such header.
 ///
 /// # Errors
-/// [`ApiError::BadRequest`] for a wish without a user, [`ApiError::Forbidden`].
+/// [`ApiError::BadRequest`] for headers without a user, [`ApiError::Forbidden`].
 pub async fn impersonated(registry: &Registry, user: &User, headers: &HeaderMap, asked: &Attributes<'_>) -> Result<Option<User>, ApiError> {
     if !headers.keys().any(|name| name.as_str().starts_with(PREFIX)) {
         return Ok(None);
@@ -61,7 +61,7 @@ impl Wish {
         }
     }
 
-    /// What is asked for besides the user.
+    /// Returns a part of the identity besides the user, if any.
     fn first_part(&self) -> Option<String> {
         let group = self.groups.first().map(|group| format!("group {group:?}"));
         let uid = (!self.uid.is_empty()).then(|| format!("uid {:?}", self.uid));
@@ -73,17 +73,17 @@ impl Wish {
         user.as_service_account().map(|(namespace, name)| (namespace.to_owned(), name.to_owned()))
     }
 
-    /// The kind of identity, as constrained verbs name it.
+    /// Returns the kind of identity, as in the names of constrained verbs.
     fn mode(&self) -> &'static str {
         if self.as_account().is_some() { "serviceaccount" } else { "user-info" }
     }
 
-    /// With the verb `impersonate` on every part of the identity.
+    /// Whether the user has the verb `impersonate` for every part of the identity.
     async fn is_allowed_as_before(&self, registry: &Registry, user: &User) -> Result<bool, ApiError> {
         self.may_be(registry, user, "impersonate", "").await
     }
 
-    /// With the narrower verbs: to be somebody of this kind, and to do what is asked as such.
+    /// Whether the user has the constrained verbs: for this kind of identity, and for the request as this identity.
     async fn is_allowed_for(&self, registry: &Registry, user: &User, asked: &Attributes<'_>) -> Result<bool, ApiError> {
         let on = format!("impersonate-on:{}:{}", self.mode(), asked.verb());
         Ok(registry.decide(user, &with_verb(asked, &on)).await?.is_some()

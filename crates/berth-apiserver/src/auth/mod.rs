@@ -1,4 +1,4 @@
-//! Who asks, and for what. Whether they may is decided by the registry's policy.
+//! Authentication, and the attributes for authorization. The registry's policy authorizes requests.
 
 mod account_tokens;
 mod attributes;
@@ -23,49 +23,49 @@ use jiff::Timestamp;
 use sha2::{Digest, Sha256};
 use std::{collections::BTreeMap, sync::Arc};
 
-/// Key of the extra that tells by which credential a user came.
+/// The key of the extra field with the id of a user's credential.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// What a connection's client certificate says.
+/// The client certificate of a connection.
 #[derive(Clone, Debug)]
 pub enum Peer {
-    /// There is none.
+    /// The client sent no certificate.
     Anonymous,
-    /// It is good.
+    /// The certificate is valid.
     Known {
-        /// Whom it names.
+        /// The user in the certificate.
         user: Arc<User>,
-        /// When it ends.
+        /// The expiry.
         until: Timestamp,
     },
-    /// There is one that does not count: expired, or of somebody else's authority.
+    /// The certificate is expired, or of an unknown authority.
     Untrusted,
 }
 
-/// The request proves no identity, and pretended to have one, or must have one.
+/// The credentials of a request are invalid, or it has none and needs some.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Unauthorized;
 
-/// Whether requests without any credential are somebody.
+/// The handling of requests without credentials.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Anonymous {
-    /// They are `system:anonymous`.
+    /// Their user is `system:anonymous`.
     #[default]
     Allowed,
-    /// They are refused.
+    /// They are rejected.
     Refused,
 }
 
-/// Finds out who asks. Another way to prove an identity is another arm of [`Authenticator::authenticate`].
+/// Authenticates requests. [`Authenticator::authenticate`] has one arm per method.
 #[derive(Debug)]
 pub struct Authenticator {
-    /// By digest: how long a look-up takes tells nothing about the tokens.
+    /// By digest, so that the time of a lookup reveals nothing about the tokens.
     tokens: BTreeMap<[u8; 32], Arc<User>>,
     account_tokens: Current<AccountTokens>,
     anonymous: Option<Arc<User>>,
 }
 
-/// Whose token it is, and for which of the audiences that were asked for it counts.
+/// The user of a token, and the requested audiences for which it is valid.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Holder {
     /// The user.
@@ -75,7 +75,7 @@ pub struct Holder {
 }
 
 impl Authenticator {
-    /// Knows these bearer tokens, and those of service accounts.
+    /// Creates an authenticator for these bearer tokens and for those of service accounts.
     #[must_use]
     pub fn new(tokens: impl IntoIterator<Item = (String, User)>, account_tokens: AccountTokens, anonymous: Anonymous) -> Self {
         Self {
@@ -85,21 +85,21 @@ impl Authenticator {
         }
     }
 
-    /// Signs and checks tokens of service accounts.
+    /// Returns the signer and verifier of service account tokens.
     #[must_use]
     pub fn account_tokens(&self) -> Arc<AccountTokens> {
         self.account_tokens.get()
     }
 
-    /// From now on tokens of service accounts are signed and checked so.
+    /// Replaces the signer and verifier of service account tokens.
     pub(crate) fn set_account_tokens(&self, account_tokens: AccountTokens) {
         self.account_tokens.set(account_tokens);
     }
 
-    /// The user behind a request: by certificate, else by token, else nobody in particular.
+    /// Returns the user of a request: by certificate, otherwise by token, otherwise anonymous.
     ///
     /// # Errors
-    /// A token or a certificate that does not count, and nothing else that does.
+    /// The token or certificate is invalid, and the request has no other credential.
     pub async fn authenticate(&self, registry: &Registry, peer: &Peer, headers: &HeaderMap) -> Result<Arc<User>, Unauthorized> {
         match (peer, bearer_token(headers)) {
             (Peer::Known { user, until }, _) if registry.now() < *until => Ok(user.clone()),
@@ -112,7 +112,7 @@ impl Authenticator {
         }
     }
 
-    /// Whose token this is, for one of these audiences. A service account that is gone has no tokens any more.
+    /// Returns the user of this token for one of these audiences. Tokens of a deleted service account are invalid.
     pub async fn holder(&self, registry: &Registry, token: &[u8], audiences: &[String]) -> Option<Holder> {
         let tokens = self.account_tokens();
         let digest: [u8; 32] = Sha256::digest(token).into();
@@ -129,7 +129,7 @@ impl Authenticator {
     }
 }
 
-/// Whether the account, and what the token is bound to, are still the ones that they were.
+/// Whether the account and the bound objects still exist with the same uids.
 async fn still_holds(registry: &Registry, bound: &Bound) -> bool {
     let namespace = Some(bound.namespace.as_str());
     let mut all = vec![("serviceaccounts", namespace, Some(&bound.serviceaccount))];
@@ -162,7 +162,7 @@ async fn is_there(registry: &Registry, plural: &str, namespace: Option<&str>, re
     }
 }
 
-/// The token that a request comes with.
+/// Returns the request's bearer token.
 pub(crate) fn bearer_token(headers: &HeaderMap) -> Option<&[u8]> {
     let value = headers.get(AUTHORIZATION).map(HeaderValue::as_bytes)?;
     let (scheme, token) = value.split_at_checked("Bearer ".len())?;

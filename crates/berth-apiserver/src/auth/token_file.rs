@@ -2,24 +2,24 @@
 
 use super::User;
 
-/// Why a token file is not taken. It says nothing of the tokens.
+/// Why a token file is rejected. The error contains no tokens.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFileError {
-    /// A line has less than token, user and uid, or one of the first two is empty.
+    /// A line has fewer columns than token, user and uid, or one of the first two is empty.
     #[error("line {line}: wanted token,user,uid and perhaps \"group1,group2\"")]
     Columns {
-        /// From 1.
+        /// The line number, from 1.
         line: usize,
     },
-    /// A quote is not closed, or stands in the middle of a column.
+    /// A quote is not closed, or is in the middle of a column.
     #[error("line {line}: a quote does not enclose a whole column")]
     Quote {
-        /// From 1.
+        /// The line number, from 1.
         line: usize,
     },
 }
 
-/// The tokens of a file, each with its user. Empty lines are left out; of equal tokens the last counts.
+/// Returns the tokens of a file with their users. Empty lines are ignored. The last one of equal tokens applies.
 ///
 /// # Errors
 /// [`TokenFileError`].
@@ -45,7 +45,7 @@ fn parse_line(line: usize, text: &str) -> Result<(String, User), TokenFileError>
     }
 }
 
-/// Columns of a line of comma-separated values; `""` in quotes is a quote.
+/// Splits a line of comma-separated values. `""` within quotes is a quote.
 fn split_columns(text: &str) -> Option<Vec<String>> {
     let mut columns = Vec::new();
     let mut rest = text;
@@ -65,7 +65,7 @@ fn split_columns(text: &str) -> Option<Vec<String>> {
     }
 }
 
-/// What stands up to the closing quote, and what comes behind the comma after it.
+/// Returns the text up to the closing quote, and the rest after the comma that follows.
 fn quoted_column(mut rest: &str) -> Option<(String, Option<&str>)> {
     let mut column = String::new();
     loop {

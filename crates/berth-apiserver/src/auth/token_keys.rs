@@ -1,6 +1,6 @@
-//! The keys of service accounts' tokens: what signs, and what checks, in the forms in which such keys are kept in files.
+//! The keys of service account tokens, for signing and verification, in the file formats of such keys.
 //!
-//! A key has one algorithm, whatever a token says of itself: RS256 for RSA, ES256 and ES384 for the curves P-256 and P-384.
+//! The key alone determines the algorithm: RS256 for RSA, ES256 and ES384 for the curves P-256 and P-384.
 
 use crate::x509::{self, KeyKind};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -22,21 +22,21 @@ use std::sync::Arc;
 
 /// The uncompressed form of a point: this byte, then both coordinates.
 const UNCOMPRESSED: u8 = 4;
-/// The sizes of an RSA modulus that can be checked, in bytes.
+/// The supported sizes of an RSA modulus, in bytes.
 const MODULUS_BYTES: std::ops::RangeInclusive<usize> = 256..=1024;
 
-/// A text holds no key for tokens.
+/// A text contains no usable key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
-    /// To sign with.
+    /// No key for signing.
     #[error("it has no private key in PEM that tokens can be signed with: RSA of 2048 bits or more, or elliptic on P-256 or P-384")]
     Private,
-    /// To check with.
+    /// No key for verification.
     #[error("it has no key in PEM that tokens can be checked with: RSA of 2048 to 8192 bits, or elliptic on P-256 or P-384")]
     Public,
 }
 
-/// How a key signs (RFC 7518).
+/// A signature algorithm (RFC 7518).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Algorithm {
     Rs256,
@@ -69,7 +69,7 @@ impl Algorithm {
         }
     }
 
-    /// The bytes of a coordinate; `None`: it has none.
+    /// Returns the size of a coordinate in bytes, or `None` for RSA.
     fn coordinate_bytes(self) -> Option<usize> {
         match self {
             Self::Rs256 => None,
@@ -79,7 +79,7 @@ impl Algorithm {
     }
 }
 
-/// A key that checks tokens.
+/// A key that verifies tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     algorithm: Algorithm,
@@ -88,10 +88,10 @@ pub struct PublicKey {
 }
 
 impl PublicKey {
-    /// Every key of a PEM text, which may have public keys, private ones, and certificates.
+    /// Returns every key of a PEM text, which may contain public keys, private keys, and certificates.
     ///
     /// # Errors
-    /// [`BadKey::Public`]: one of them cannot be used, or there is none.
+    /// [`BadKey::Public`]: a key is unusable, or there is none.
     pub fn all_of(text: &str) -> Result<Vec<Self>, BadKey> {
         let mut keys = Vec::new();
         for section in <(SectionKind, Vec<u8>)>::pem_slice_iter(text.as_bytes()) {
@@ -122,29 +122,29 @@ impl PublicKey {
             Some(bytes) => bits.len() == 1 + 2 * bytes && bits[0] == UNCOMPRESSED,
             None => x509::two_integers(&bits).is_some_and(|[modulus, _]| MODULUS_BYTES.contains(&modulus.len())),
         };
-        // Upstream's name of a key.
+        // The key id, computed as upstream.
         let id = URL_SAFE_NO_PAD.encode(Sha256::digest(info));
         fits.then_some(Self { algorithm, id, bits })
     }
 
-    /// What tokens call it that it signed.
+    /// Returns its id in tokens.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// What tokens call its algorithm.
+    /// Returns the name of its algorithm in tokens.
     #[must_use]
     pub fn algorithm(&self) -> &'static str {
         self.algorithm.name()
     }
 
-    /// Whether its private half has signed this.
+    /// Whether its private key has signed this.
     pub(super) fn has_signed(&self, signed: &[u8], signature: &[u8]) -> bool {
         UnparsedPublicKey::new(self.algorithm.verification(), &self.bits).verify(signed, signature).is_ok()
     }
 
-    /// As others read it (RFC 7517).
+    /// Returns its JSON web key (RFC 7517).
     pub(super) fn json(&self) -> Value {
         let mut key = json!({"use": "sig", "kid": self.id, "alg": self.algorithm.name()});
         let text = |bytes: &[u8]| Value::from(URL_SAFE_NO_PAD.encode(bytes));
@@ -173,7 +173,7 @@ pub struct PrivateKey {
 }
 
 impl PrivateKey {
-    /// The first private key of a PEM text: PKCS #8, PKCS #1 or SEC 1.
+    /// Returns the first private key of a PEM text: PKCS #8, PKCS #1 or SEC 1.
     ///
     /// # Errors
     /// [`BadKey::Private`].
@@ -187,22 +187,22 @@ impl PrivateKey {
         Some(Self { key, public })
     }
 
-    /// What checks its signatures.
+    /// Returns the key that verifies its signatures.
     #[must_use]
     pub fn public(&self) -> &PublicKey {
         &self.public
     }
 
-    /// A signature as tokens have it.
+    /// Returns a signature in the format of tokens.
     ///
     /// # Panics
-    /// Where the machine has no randomness.
+    /// The machine has no randomness.
     pub(super) fn sign(&self, message: &[u8]) -> Vec<u8> {
         let signer = self.key.choose_scheme(&[self.public.algorithm.scheme()]).expect("a key signs by its own algorithm");
         let signature = signer.sign(message).expect("the machine has randomness");
         let Some(bytes) = self.public.algorithm.coordinate_bytes() else { return signature };
         let numbers = x509::two_integers(&signature).expect("a signature is two numbers");
-        // Each with all its bytes (RFC 7518 §3.4), where TLS has numbers as short as they are.
+        // Both have full length (RFC 7518 §3.4). TLS omits leading zeros.
         numbers.iter().flat_map(|number| std::iter::repeat_n(0, bytes - number.len()).chain(number.iter().copied())).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! The files that credentials are in, each named by an option of the server's, as upstream names them.
+//! The files with credentials. The options that name them are those of upstream.
 
 use super::{AccountKeys, Credentials};
 use crate::{
@@ -17,23 +17,23 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// How large such a file may be: a bundle of all authorities of the world is a fifth of it.
+/// The maximum size of a file. A bundle of all public authorities is a fifth of it.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// An option that names a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flag {
-    /// Authorities of clients' certificates.
+    /// The authorities of client certificates.
     ClientCa,
     /// The server's certificate.
     TlsCert,
     /// Its key.
     TlsKey,
-    /// Authorities of the server's certificate.
+    /// The authorities of the server's certificate.
     RootCa,
-    /// What signs tokens of service accounts.
+    /// The key that signs service account tokens.
     SigningKey,
-    /// What checks them.
+    /// The keys that verify them.
     CheckingKey,
 }
 
@@ -50,38 +50,38 @@ impl fmt::Display for Flag {
     }
 }
 
-/// Why files are no credentials.
+/// Why files contain no usable credentials.
 #[derive(Debug, thiserror::Error)]
 pub enum CredentialError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("cannot read {} ({flag})", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Who named it.
+        /// The option that names it.
         flag: Flag,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// Nobody has credentials of that size.
+    /// The file exceeds the maximum size.
     #[error("{} is larger than {FILE_BYTES_MAX} bytes ({flag})", path.display())]
     TooLarge {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Who named it.
+        /// The option that names it.
         flag: Flag,
     },
-    /// What should be in it is not.
+    /// The file lacks the expected content.
     #[error("{}: {why} ({flag})", path.display())]
     Unusable {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Who named it.
+        /// The option that names it.
         flag: Flag,
-        /// In words.
+        /// The reason in words.
         why: String,
     },
-    /// Each is good, but not with the other: one of two may have been replaced.
+    /// The certificate and the key do not match. Perhaps only one of them has been replaced.
     #[error("the key in {} is not that of the first certificate in {} ({}, {})", key.display(), certificate.display(), Flag::TlsKey, Flag::TlsCert)]
     Pair {
         /// The certificate's file.
@@ -89,29 +89,30 @@ pub enum CredentialError {
         /// The key's.
         key: PathBuf,
     },
-    /// More keys than are looked at for each token.
+    /// The number of keys exceeds the maximum for verification.
     #[error("{keys} keys for service accounts' tokens are more than {TOKEN_KEYS_MAX} ({})", Flag::CheckingKey)]
     TooManyKeys {
-        /// How many.
+        /// Their number.
         keys: usize,
     },
 }
 
-/// What stands in one file, or in several that go together: replaced as one, whatever becomes of the others.
+/// Credentials in one file, or in files that belong together. A part is replaced as a whole, independent of other
+/// parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The server's certificate and its key.
     Serving,
-    /// Authorities of clients' certificates.
+    /// The authorities of client certificates.
     Clients,
-    /// Authorities of the server's certificate, which clients are told to trust.
+    /// The authorities of the server's certificate, which the server publishes to clients.
     Root,
-    /// Keys of service accounts' tokens.
+    /// The keys of service account tokens.
     Accounts,
 }
 
 impl Part {
-    /// All.
+    /// All parts.
     pub const ALL: [Self; 4] = [Self::Serving, Self::Clients, Self::Root, Self::Accounts];
 
     /// Its name in metrics and logs.
@@ -126,18 +127,18 @@ impl Part {
     }
 }
 
-/// Where credentials are. What no file is named for is the server's own.
+/// The files of credentials. Without a file, the server uses its own credentials.
 #[derive(Clone, Debug, Default)]
 pub struct CredentialFiles {
-    /// Authorities of clients' certificates.
+    /// The authorities of client certificates.
     pub client_ca: Option<PathBuf>,
-    /// The server's certificate, with those of the authorities between, and its key.
+    /// The server's certificate chain, and its key.
     pub serving: Option<(PathBuf, PathBuf)>,
-    /// Authorities of the server's certificate.
+    /// The authorities of the server's certificate.
     pub root_ca: Option<PathBuf>,
-    /// What signs tokens of service accounts.
+    /// The key that signs service account tokens.
     pub signing_key: Option<PathBuf>,
-    /// What checks tokens besides it.
+    /// Further keys that verify tokens.
     pub checking_keys: Vec<PathBuf>,
 }
 
@@ -146,7 +147,7 @@ pub struct CredentialFiles {
 pub(super) struct Contents(Vec<Result<String, CredentialError>>);
 
 impl Contents {
-    /// The same one for the same contents.
+    /// Returns a digest of the contents.
     pub(super) fn digest(&self) -> [u8; 32] {
         let mut digest = Sha256::new();
         for content in &self.0 {
@@ -163,7 +164,7 @@ impl Contents {
 }
 
 impl CredentialFiles {
-    /// Whether a file is named for it.
+    /// Whether the part has a file.
     #[must_use]
     pub fn has(&self, part: Part) -> bool {
         match part {
@@ -188,12 +189,12 @@ impl CredentialFiles {
         }
     }
 
-    /// What they say now.
+    /// Reads the current contents.
     pub(super) fn contents(&self, part: Part) -> Contents {
         Contents(self.named(part).into_iter().map(|(path, flag)| read(path, flag)).collect())
     }
 
-    /// Puts it in the place of what is there. What cannot be used changes nothing.
+    /// Replaces a part of `credentials`. Unusable contents change nothing.
     pub(super) fn put(&self, part: Part, contents: Contents, credentials: &mut Credentials) -> Result<(), CredentialError> {
         let texts = contents.0.into_iter().collect::<Result<Vec<_>, _>>()?;
         let named = self.named(part);
@@ -211,7 +212,7 @@ impl CredentialFiles {
             }
             Part::Root => {
                 let Some(text) = texts.into_iter().next() else { return Ok(()) };
-                // And nothing else that may stand there.
+                // Only the certificates, and nothing else in the file.
                 let found = certificates(&text);
                 if found.is_empty() {
                     return Err(unusable(named[0], "it contains no certificate in PEM format".to_owned()));
@@ -266,11 +267,11 @@ fn check_keys(keys: &AccountKeys, named: &[(&Path, Flag)]) -> Result<(), Credent
     for (text, at) in keys.checking.iter().zip(named_for(Flag::CheckingKey)) {
         count += PublicKey::all_of(text).map_err(|why| unusable(*at, why.to_string()))?.len();
     }
-    // The one that signs may be among them.
+    // The signing key may be among them.
     if TOKEN_KEYS_MAX < count - 1 { Err(CredentialError::TooManyKeys { keys: count - 1 }) } else { Ok(()) }
 }
 
-/// When the first of the certificates in a text ends that matters: of a server its own, of authorities the one that ends first.
+/// Returns the first expiry of a part: of the server's own certificate, or of any authority.
 pub(super) fn ends(part: Part, credentials: &Credentials) -> Option<Timestamp> {
     let ends = |text: &str| -> Vec<Timestamp> {
         let certificates = CertificateDer::pem_slice_iter(text.as_bytes()).filter_map(Result::ok);

@@ -1,4 +1,4 @@
-//! Follows files of credentials: what they say anew is used, what cannot be used is told once and changes nothing.
+//! Reloads files of credentials when they change. Unusable contents are logged once and change nothing.
 
 use super::{
     Credentials,
@@ -14,10 +14,10 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-/// How often the log says that a certificate ends soon.
+/// The interval of warnings about certificates that expire soon.
 const WARN_EVERY: Duration = Duration::from_secs(24 * 3600);
 
-/// Credentials whose files are followed.
+/// Credentials with files that are reloaded.
 pub struct Following {
     files: CredentialFiles,
     credentials: Credentials,
@@ -26,7 +26,7 @@ pub struct Following {
 }
 
 impl Following {
-    /// Reads the files over `own`, which counts where no file is named.
+    /// Reads the files. `own` applies where there is no file.
     ///
     /// # Errors
     /// [`CredentialError`].
@@ -43,16 +43,16 @@ impl Following {
         Ok(following)
     }
 
-    /// As they were read.
+    /// Returns the credentials as read.
     #[must_use]
     pub fn credentials(&self) -> &Credentials {
         &self.credentials
     }
 
-    /// Shows how the files stand.
+    /// Registers the metrics of the files.
     ///
     /// # Errors
-    /// A metric of one of these names is registered already.
+    /// A metric with one of these names exists.
     pub fn register(&self, metrics: &Registry) -> Result<(), prometheus::Error> {
         self.metrics.register(metrics)?;
         for (name, end) in &self.credentials.own_ends {
@@ -64,9 +64,10 @@ impl Following {
         Ok(())
     }
 
-    /// Hands over what they say from now on, to be used by a server ([`crate::Server::replace`]), and warns once a day of certificates that end soon. Never ends.
+    /// Passes changed credentials to `replace` ([`crate::Server::replace`]), and warns once a day of certificates that
+    /// expire soon. Never ends.
     pub async fn follow(mut self, mut replace: impl Fn(&Credentials) -> Result<(), TlsError> + Send + 'static) {
-        // Where there is no file to look at, the process need not wake for one.
+        // Without files, the process need not wake up to read them.
         let pause = if self.seen.is_empty() { WARN_EVERY } else { READ_INTERVAL };
         let mut warned = Instant::now();
         loop {
@@ -75,7 +76,7 @@ impl Following {
                 warned = Instant::now();
                 self.tell_ends();
             }
-            // It may be a file that another machine has.
+            // The file may be on a network file system.
             let looked = spawn_blocking(move || {
                 self.look(&replace);
                 (self, replace)
@@ -114,7 +115,7 @@ impl Following {
         }
     }
 
-    /// Warns of certificates that end soon.
+    /// Warns of certificates that expire soon.
     fn tell_ends(&self) {
         let soon = Timestamp::now() + RENEW_BEFORE;
         let followed = self.seen.iter().filter_map(|(part, _)| Some((part.name(), ends(*part, &self.credentials)?)));
@@ -124,7 +125,8 @@ impl Following {
     }
 }
 
-/// Who read that it cannot be used shall read that it can, so that is told as loudly.
+/// Logs a reload. After a warning about unusable files, this is a warning too, so that a reader of warnings sees the
+/// recovery.
 fn tell_taken(part: Part, is_mended: bool) {
     let told = "reloaded: new connections and requests use the new credentials";
     if is_mended {
@@ -134,7 +136,7 @@ fn tell_taken(part: Part, is_mended: bool) {
     }
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn chain(error: &dyn Error) -> String {
     let causes = std::iter::successors(error.source(), |cause| (*cause).source());
     causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
@@ -174,7 +176,7 @@ impl FileMetrics {
 
     fn set(&self, part: Part, seen: &Seen, credentials: &Credentials) {
         self.outdated.with_label_values(&[part.name()]).set(seen.is_outdated().into());
-        // So that it is there before anything happened.
+        // Initializes the counter, so that it is exposed before the first reload.
         self.reloads.with_label_values(&[part.name()]).inc_by(0);
         if let Some(end) = ends(part, credentials) {
             self.ends.with_label_values(&[part.name()]).set(end.as_second());

@@ -1,5 +1,5 @@
-//! What a server proves itself with and whom it believes: its own folder's ([`Pki`]), or files that several servers share, which are read again while it
-//! runs.
+//! The server's credentials and trusted authorities: from its own folder ([`Pki`]), or from files that several servers
+//! share, which are reloaded at run time.
 
 mod files;
 mod follow;
@@ -13,45 +13,45 @@ use crate::{
 };
 use jiff::Timestamp;
 
-/// Who signs tokens of service accounts, and their audience unless another is asked for.
+/// The issuer of service account tokens, and their default audience.
 pub const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// All of it, as PEM.
+/// All credentials, in PEM.
 #[derive(Clone)]
 pub struct Credentials {
-    /// What clients are shown: the server's certificate, those of the authorities between it and the one that clients know, and its key.
+    /// The server's certificate chain without the root, and its key.
     pub serving: Pair,
-    /// The authorities of clients' certificates.
+    /// The authorities of client certificates.
     pub client_authorities: String,
-    /// The authorities of the server's certificate, which clients are told to trust.
+    /// The authorities of the server's certificate, which the server publishes to clients.
     pub root_ca: String,
-    /// A token that stands for the administrator.
+    /// The bearer token of the administrator.
     pub admin_token: Option<String>,
-    /// Whose tokens of service accounts are taken.
+    /// The keys of service account tokens.
     pub account_keys: AccountKeys,
-    /// When certificates end that the server keeps itself, by their names in metrics and logs.
+    /// The expiry of certificates that the server manages itself, by their names in metrics and logs.
     pub own_ends: Vec<(&'static str, Timestamp)>,
 }
 
-/// Keys of service accounts' tokens, and the names of who signs them.
+/// The keys and issuers of service account tokens.
 #[derive(Clone)]
 pub struct AccountKeys {
     /// The private key that signs.
     pub signing: String,
-    /// Keys that check besides it: a text of one or more each.
+    /// Further keys for verification, each a text with one or more.
     pub checking: Vec<String>,
-    /// Who signs, and who else has signed.
+    /// The issuer of new tokens, and further accepted ones.
     pub issuers: Vec<String>,
 }
 
 impl AccountKeys {
-    /// The key alone, under the name that every cluster has by default.
+    /// Returns this key alone, with the default issuer of every cluster.
     #[must_use]
     pub fn of(signing: &str) -> Self {
         Self { signing: signing.to_owned(), checking: Vec::new(), issuers: vec![ISSUER.to_owned()] }
     }
 
-    /// Ready to sign and to check.
+    /// Returns the signer and verifier of tokens.
     ///
     /// # Errors
     /// [`BadKey`].

@@ -1,32 +1,33 @@
-//! How many bytes the answers of all users take while they are made and sent, or their writes while they are worked on, and who gets some next.
+//! Limits the memory of all responses while they are built and sent, and of writes while they are processed.
 //!
-//! Bytes are seats of a lane of their own: who finds none waits for a while and is told to come again, no user holds more than three quarters,
-//! and those that become free go to who holds the fewest.
+//! Bytes are the seats of a separate lane. A request without enough bytes waits for a while, and is then rejected with
+//! a retry interval. No user holds more than three quarters. Released bytes go to the user who holds the fewest.
 
 use super::{Lane, Seat, metrics::FlowCollectors};
 use crate::{limits::FULL_BYTES_MAX, status::Refusal};
 use std::{sync::Arc, time::Duration};
 
-/// Bytes are counted in units of so many.
+/// The unit of bytes.
 const UNIT_BYTES: usize = FULL_BYTES_MAX;
 
-/// The memory of an answer, kept until it is sent, or of a write; none for what is not counted.
+/// The memory of a response, held until it is sent, or of a write. `None`: not counted.
 pub(crate) type Kept = Option<Seat>;
 
-/// The memory for answers, or for writes.
+/// The memory for responses, or for writes.
 #[derive(Clone, Debug)]
 pub(crate) struct Memory(Arc<Lane>);
 
 impl Memory {
-    /// So many bytes for all; who waits for some does so for `wait`. `name` is that of its metrics.
+    /// Creates a limit of this many bytes for all. A request waits up to `wait`. `name` is the name in metrics.
     pub(crate) fn new(name: &'static str, bytes: usize, wait: Duration, collectors: &FlowCollectors) -> Self {
         Self(Arc::new(Lane::new(bytes / UNIT_BYTES, wait, collectors.of(name))))
     }
 
-    /// Room for an answer that takes up to so many bytes, given back when dropped. One that alone takes more than a user may have gets
-    /// all of that. Short answers are not counted: others bound how many there are.
+    /// Reserves memory for a response of this size. Dropping the result releases it. A response above a user's share
+    /// gets the whole share. Short responses are not counted, because other limits bound their number.
     ///
     /// # Errors
+    /// [`Refusal::Overloaded`]: the user has too many waiting requests, or this one waited too long.
     /// [`Refusal::Overloaded`]: too many of the user's wait already, or this one did for too long.
     pub(crate) async fn reserve(&self, user: &str, bytes: usize) -> Result<Kept, Refusal> {
         if bytes <= FULL_BYTES_MAX {

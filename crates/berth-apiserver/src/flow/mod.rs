@@ -1,8 +1,8 @@
-//! Overload: how many requests are answered at once, and whose turn it is.
+//! Flow control: limits the requests in progress, and schedules the waiting ones.
 //!
-//! Requests that change something and those that only read are bounded apart. Who finds no seat waits for a while in its user's queue, and
-//! is then told to come again: 429 with `Retry-After`. The group `system:masters` and the health endpoints are exempt, so that whoever
-//! has to look into an overload gets in.
+//! Mutating and read-only requests have separate limits. A request without a free seat waits for a while in its user's
+//! queue. Then it is rejected with 429 and `Retry-After`. The group `system:masters` and the health endpoints are
+//! exempt, so that an administrator can investigate an overload.
 //!
 //! Source: kubernetes API Priority and Fairness (KEP-1040), in its smallest useful form.
 
@@ -32,23 +32,23 @@ pub(crate) use self::{
     turns::Turns,
 };
 
-/// What may wait: of one user as upstream's queues of one flow hold together, of all users so that memory stays small.
+/// The limits of queues: per user as upstream's queues of one flow together, and in total to limit memory.
 const ROOM: Room = Room { per_user: 400, total: 10_000 };
 
-/// The most seats that one request takes.
+/// The maximum number of seats of one request.
 pub(crate) const SEATS_MAX: usize = 10;
 
 const SCHEMA_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-flowschema-uid");
 const LEVEL_HEADER: HeaderName = HeaderName::from_static("x-kubernetes-pf-prioritylevel-uid");
 
-/// Which bound a request is held to.
+/// The limit that applies to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Level {
-    /// None: administrators, and questions for the server's health.
+    /// None, for administrators and health checks.
     Exempt,
-    /// That of requests which change something.
+    /// The limit of mutating requests.
     Mutating,
-    /// That of requests which only read.
+    /// The limit of read-only requests.
     ReadOnly,
 }
 
@@ -61,7 +61,7 @@ impl Level {
         }
     }
 
-    /// Schema and level as in the headers: clients log them and nothing else.
+    /// Returns the uids of schema and level for the headers. Clients only log them.
     fn uids(self) -> (HeaderValue, HeaderValue) {
         const EXEMPT_SCHEMA: HeaderValue = HeaderValue::from_static("62657274-6800-5000-8000-000000000001");
         const USERS_SCHEMA: HeaderValue = HeaderValue::from_static("62657274-6800-5000-8000-000000000002");
@@ -73,7 +73,7 @@ impl Level {
         (schema, HeaderValue::from_static(level))
     }
 
-    /// Says in an answer's headers which level it was.
+    /// Adds the level to a response's headers.
     pub(crate) fn add_to(self, headers: &mut HeaderMap) {
         let (schema, level) = self.uids();
         headers.insert(SCHEMA_HEADER, schema);
@@ -89,16 +89,16 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// So many seats for requests that change something and for those that read; 0: no bound. Who waits does so for `wait`.
+    /// Creates seats for mutating and for read-only requests. 0: no limit. A request waits up to `wait`.
     pub(crate) fn new(mutating: usize, read_only: usize, wait: Duration, collectors: &FlowCollectors) -> Self {
         let lane = |seats: usize, level: Level| (seats != 0).then(|| Arc::new(Lane::new(seats, wait, collectors.of(level.name()))));
         Self { mutating: lane(mutating, Level::Mutating), read_only: lane(read_only, Level::ReadOnly) }
     }
 
-    /// A seat for a request that is worth `seats` of them; `None` where nothing bounds it.
+    /// Takes `seats` seats for a request. Returns `None` if no limit applies.
     ///
     /// # Errors
-    /// [`Refusal::Overloaded`]: too many of the user's requests wait already, or this one did for too long.
+    /// [`Refusal::Overloaded`]: the user has too many waiting requests, or this one waited too long.
     pub(crate) async fn admit(&self, level: Level, user: &User, seats: usize) -> Result<Option<Seat>, Refusal> {
         let lane = match level {
             Level::Exempt => return Ok(None),
@@ -119,11 +119,11 @@ struct Lane {
     metrics: FlowMetrics,
 }
 
-/// Seats that a request holds until this is dropped.
+/// The seats of a request. Dropping it frees them.
 #[derive(Debug)]
 pub(crate) struct Seat {
     lane: Arc<Lane>,
-    /// Absent only while it is dropped.
+    /// `None` only during the drop.
     seats: Option<Seats>,
 }
 
@@ -132,7 +132,7 @@ impl Lane {
         Self { queues: Mutex::new(Queues::new(seats, ROOM)), wait, metrics }
     }
 
-    /// Nothing panics while it is locked; if it did, the counts would still be of whole steps.
+    /// Locks the queues. No code panics while it holds the lock, and each step leaves consistent counts.
     fn queues(&self) -> MutexGuard<'_, Queues<oneshot::Sender<Seat>>> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -165,7 +165,7 @@ impl Lane {
         Seat { lane: self.clone(), seats: Some(seats) }
     }
 
-    /// Who gave up meanwhile drops its seat, which wakes others.
+    /// Wakes waiting requests. A request that has given up drops its seats, which wakes others.
     fn wake(self: &Arc<Self>, woken: Woken<oneshot::Sender<Seat>>) {
         for (wake, seats) in woken {
             let _ = wake.send(self.seat(seats));
@@ -187,7 +187,7 @@ impl Drop for Seat {
     }
 }
 
-/// A request that waits. Dropped when it has its seat, when its time is up, and when its client went away.
+/// A waiting request. Dropped when it gets its seats, times out, or its client disconnects.
 struct Waiting<'a> {
     lane: &'a Arc<Lane>,
     ticket: Ticket,
@@ -212,7 +212,7 @@ mod tests {
         Flow::new(seats, seats, wait, &FlowCollectors::new().expect("valid names"))
     }
 
-    /// A request for one seat, asked for once it is polled.
+    /// Requests one seat when it is polled.
     fn ask<'a>(flow: &'a Flow, name: &str) -> BoxFuture<'a, Result<Option<Seat>, Refusal>> {
         let user = User::authenticated(name, &[]);
         async move { flow.admit(Level::Mutating, &user, 1).await }.boxed()

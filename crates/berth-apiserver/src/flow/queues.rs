@@ -1,28 +1,29 @@
-//! Who gets a seat next. Pure: it is told who arrives, who leaves and who gives up, and says who may begin.
+//! Schedules waiting requests. Pure: the caller reports arrivals, departures and timeouts, and gets the requests that
+//! may begin.
 //!
-//! A request takes as many seats as it is worth. Free seats go to the waiting user that holds the fewest, and among equals to whose turn
-//! is longest ago, so that a user with ten thousand requests and one with a single request get the same. No user holds more than three
-//! quarters of the seats, and none takes a further one beyond three quarters of what the others leave: requests that never end cannot shut the others
-//! out, also where they are of several users.
+//! A request takes one or more seats. Free seats go to the waiting user who holds the fewest, and among equals to the
+//! one who waited longest. A user with ten thousand requests and one with a single request therefore get equal service.
+//! No user holds more than three quarters of the seats. No user takes a further seat beyond three quarters of what the
+//! others leave. So requests that never end, even of several users, cannot block the others.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
-/// Users that hold and want nothing are remembered up to this number, so that who comes back costs no allocation.
+/// The number of inactive users that are kept, so that a returning user costs no allocation.
 const USERS_KEPT: usize = 1024;
 
-/// How much may wait.
+/// The limits of waiting requests.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room {
-    /// Requests of one user.
+    /// The limit per user.
     pub(super) per_user: usize,
-    /// Of all users together.
+    /// The limit for all users.
     pub(super) total: usize,
 }
 
-/// Seats that a user holds. Given back by [`Queues::leave`], and by nothing else.
+/// The seats of a request. Only [`Queues::leave`] frees them.
 #[derive(Debug, PartialEq, Eq)]
 #[must_use]
 pub(super) struct Seats {
@@ -30,25 +31,25 @@ pub(super) struct Seats {
     count: usize,
 }
 
-/// A place in a user's queue.
+/// A position in a user's queue.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Ticket {
     user: Arc<str>,
     number: u64,
 }
 
-/// What becomes of a request that arrives.
+/// The result of an arrival.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It may begin.
+    /// The request may begin.
     Seated(Seats),
-    /// It waits. Those that may begin now stand beside it: it may itself be among them.
+    /// The request waits. It may be among the requests that are woken at the same time.
     Waits(Ticket),
-    /// Its user has too many waiting already, or all users have.
+    /// The user, or all users together, have too many waiting requests.
     Refused,
 }
 
-/// Those that may begin now, each with what wakes it.
+/// The requests that may begin now, each with its waker.
 pub(super) type Woken<W> = Vec<(W, Seats)>;
 
 #[derive(Debug)]
@@ -58,16 +59,16 @@ struct Waiter<W> {
     wake: W,
 }
 
-/// One user's part.
+/// The state of one user.
 #[derive(Debug)]
 struct Line<W> {
     held: usize,
-    /// When it last got a seat, or began to wait.
+    /// When the user last got a seat, or began to wait.
     turn: u64,
     waiting: VecDeque<Waiter<W>>,
 }
 
-/// Seats, and those who wait for one.
+/// The seats and the waiting requests.
 #[derive(Debug)]
 pub(super) struct Queues<W> {
     seats: usize,
@@ -76,26 +77,26 @@ pub(super) struct Queues<W> {
     room: Room,
     waiting: usize,
     users: BTreeMap<Arc<str>, Line<W>>,
-    /// Users that wait and may hold what their first request needs, who is next first: seats held, turn, user.
+    /// The users whose first waiting request is within their share, in scheduling order: seats held, turn, user.
     next: BTreeSet<(usize, u64, Arc<str>)>,
     clock: u64,
 }
 
 impl<W> Queues<W> {
-    /// So many seats, at least one, all of them free.
+    /// Creates this many seats (at least one), all free.
     pub(super) fn new(seats: usize, room: Room) -> Self {
         let seats = seats.max(1);
         let seats_per_user = (seats - seats / 4).max(1);
         Self { seats, seats_per_user, taken: 0, room, waiting: 0, users: BTreeMap::new(), next: BTreeSet::new(), clock: 0 }
     }
 
-    /// How many wait.
+    /// Returns the number of waiting requests.
     #[cfg(test)]
     pub(super) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// A request of `user` arrives. `wake` is called if it has to wait.
+    /// Handles the arrival of a request of `user`. Calls `wake` if the request must wait.
     pub(super) fn arrive(&mut self, user: &str, seats: usize, wake: impl FnOnce() -> W) -> (Arrival, Woken<W>) {
         let seats = seats.clamp(1, self.seats_per_user);
         let user = self.known(user);
@@ -121,7 +122,7 @@ impl<W> Queues<W> {
         (Arrival::Waits(Ticket { user, number }), self.fill())
     }
 
-    /// Seats become free.
+    /// Frees seats.
     pub(super) fn leave(&mut self, seats: Seats) -> Woken<W> {
         let Seats { user, count } = seats;
         self.taken -= count;
@@ -130,7 +131,7 @@ impl<W> Queues<W> {
         self.fill()
     }
 
-    /// Who waited waits no more; whether it still did. Those behind it may move up.
+    /// Removes a waiting request. Returns whether it was still waiting. Requests behind it may begin.
     pub(super) fn give_up(&mut self, ticket: &Ticket) -> (bool, Woken<W>) {
         if !self.users.contains_key(&ticket.user) {
             return (false, Vec::new());
@@ -145,7 +146,7 @@ impl<W> Queues<W> {
         (gone != 0, self.fill())
     }
 
-    /// The user's place, made if there is none.
+    /// Returns the user's key, creating its state if necessary.
     fn known(&mut self, user: &str) -> Arc<str> {
         if let Some((known, _)) = self.users.get_key_value(user) {
             return known.clone();
@@ -155,7 +156,7 @@ impl<W> Queues<W> {
         user
     }
 
-    /// Drops a user that holds and wants nothing, if many are kept.
+    /// Drops an inactive user if many are kept.
     fn forget(&mut self, user: &Arc<str>) {
         if USERS_KEPT < self.users.len() && self.users.get(user).is_some_and(|line| line.held == 0 && line.waiting.is_empty()) {
             self.users.remove(user);
@@ -173,7 +174,8 @@ impl<W> Queues<W> {
         Seats { user: user.clone(), count }
     }
 
-    /// Gives free seats to who is next, until nobody is or they do not suffice: those behind do not overtake a request that needs many.
+    /// Assigns free seats in scheduling order, until no request is left or the seats do not suffice. A later request
+    /// never overtakes one that needs many seats.
     fn fill(&mut self) -> Woken<W> {
         let mut woken = Vec::new();
         while let Some((_, _, user)) = self.next.first() {
@@ -190,20 +192,22 @@ impl<W> Queues<W> {
         woken
     }
 
-    /// Whether the free seats are kept for the user who is next, whose request needs more of them. One that waits because its user has its share keeps none.
+    /// Whether the free seats are reserved for the next user, whose request needs more of them. A request that waits
+    /// for its own user's share reserves none.
     fn are_kept_for_next(&self) -> bool {
         let needed = self.next.first().and_then(|(_, _, user)| self.users[user].waiting.front()).map_or(0, |waiter| waiter.seats);
         self.seats - self.taken < needed
     }
 
-    /// Whether so many seats are free for a user who holds some: the first that it takes may be all that are left, a further one may not.
+    /// Whether the free seats suffice for a user who holds some. The first request of a user may take all of them, a
+    /// further one may not.
     fn has_room(&self, held: usize, needed: usize) -> bool {
         let left_by_others = self.seats - (self.taken - held);
         let most = if held == 0 { left_by_others } else { left_by_others - left_by_others / 4 };
         held + needed <= most
     }
 
-    /// Changes a user's part, and its place among those that are next.
+    /// Changes a user's state and its position in the scheduling order.
     fn change<T>(&mut self, user: &Arc<str>, change: impl FnOnce(&mut Line<W>) -> T) -> T {
         let most = self.seats_per_user;
         let is_next = |line: &Line<W>| line.waiting.front().is_some_and(|waiter| line.held + waiter.seats <= most);
@@ -226,7 +230,7 @@ mod tests {
 
     const ROOM: Room = Room { per_user: 20, total: 50 };
 
-    /// Queues, with what is held and waited for as seen from outside.
+    /// The queues with an independent record of held seats and waiting requests.
     struct World {
         queues: Queues<usize>,
         seated: BTreeMap<usize, Seats>,
@@ -239,7 +243,7 @@ mod tests {
             Self { queues: Queues::new(seats, ROOM), seated: BTreeMap::new(), waiting: BTreeMap::new(), arrived: 0 }
         }
 
-        /// The request's number, if it was not refused.
+        /// Returns the request's number unless it was rejected.
         fn arrive(&mut self, user: &str, seats: usize) -> Option<usize> {
             self.arrived += 1;
             let number = self.arrived;
@@ -284,7 +288,8 @@ mod tests {
             }
         }
 
-        /// Nobody waits who could be seated: first in its user's line, within the user's share, and the seats suffice.
+        /// Checks that no waiting request could begin: first in its user's queue, within the user's share, with enough
+        /// free seats.
         fn check_nobody_forgotten(&self) {
             let Some((_, _, user)) = self.queues.next.first() else {
                 for line in self.queues.users.values() {

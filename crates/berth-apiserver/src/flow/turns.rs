@@ -1,11 +1,12 @@
-//! Where the requests of users are worked on: on threads of their own, of which no user holds all, and a piece at a time.
+//! Runs the work of users' requests on separate threads, in small steps. No user gets all threads.
 //!
-//! A future is polled only while it has one of as many seats as there are threads, and gives it back before it waits for anything. Who comes
-//! next is decided as for requests that wait to be answered ([`super::queues`]): a user whose requests take all the time that there is has
-//! the same turns as one with a single request, and is not in the way of administrators, of the questions for the server's health and of
-//! controllers at all: those do not come here.
+//! A future is polled only while it has one of as many seats as there are threads. It releases the seat before it
+//! waits. The schedule is that of waiting requests ([`super::queues`]): a user whose requests use all available time
+//! gets as many turns as one with a single request. Requests of administrators, health checks and controllers do not
+//! come here, so user requests do not delay them.
 //!
-//! What is woken takes its place in the queue at once, whatever the runtime would do first; the runtime only ever has to do with what it is the turn of.
+//! A woken future enters the queue at once, independent of the runtime's order. The runtime only has tasks whose turn
+//! has come.
 
 use super::queues::{Arrival, Queues, Room, Seats, Ticket, Woken};
 use futures::task::AtomicWaker;
@@ -17,32 +18,32 @@ use std::{
 };
 use tokio::{runtime::Handle, task::JoinSet};
 
-/// Whoever has been given a seat to answer a request with may also use it: nobody is sent away here.
+/// A request with a seat of flow control is always accepted here.
 const ROOM: Room = Room { per_user: usize::MAX, total: usize::MAX };
 
-/// The threads on which the work of users is done, and whose turn it is.
+/// The threads for the work of users, and its schedule.
 #[derive(Debug)]
 pub(crate) struct Turns {
     runtime: Handle,
     queues: Mutex<Queues<Arc<Work>>>,
 }
 
-/// A seat for one poll. Given back when it is dropped, which must not happen under a lock.
+/// A seat for one poll. Dropping it frees the seat, which must not happen under a lock.
 #[derive(Debug)]
 struct Turn {
     turns: Arc<Turns>,
-    /// Absent only while it is dropped.
+    /// `None` only during the drop.
     seats: Option<Seats>,
 }
 
 impl Turns {
-    /// On the threads of `runtime`.
+    /// Uses the threads of `runtime`.
     pub(crate) fn new(runtime: Handle) -> Arc<Self> {
         let seats = runtime.metrics().num_workers();
         Arc::new(Self { runtime, queues: Mutex::new(Queues::new(seats, ROOM)) })
     }
 
-    /// Begins some work of a user. It is given up when what is returned is dropped.
+    /// Starts work of a user. Dropping the result cancels it.
     pub(crate) fn begin<F>(self: &Arc<Self>, user: &str, future: F) -> JoinSet<F::Output>
     where
         F: Future<Output: Send + 'static> + Send + 'static,
@@ -59,7 +60,7 @@ impl Turns {
         lock(&self.queues)
     }
 
-    /// Tells those whose turn it is.
+    /// Wakes the work whose turn has come.
     fn grant(self: &Arc<Self>, woken: Woken<Arc<Work>>) {
         for (work, seats) in woken {
             work.come(Turn { turns: Arc::clone(self), seats: Some(seats) });
@@ -75,17 +76,17 @@ impl Drop for Turn {
     }
 }
 
-/// Nothing panics while it is locked; if it did, what is in it would still be of whole steps.
+/// Locks the mutex. No code panics while it holds the lock, and each step leaves a consistent state.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Some work as those see it who wake it or tell it that its turn has come.
+/// The shared state of some work and its wakers.
 struct Work {
     turns: Arc<Turns>,
     user: Box<str>,
     place: Mutex<WorkState>,
-    /// Of the task that does it.
+    /// The waker of the task.
     runtime: AtomicWaker,
 }
 
@@ -95,24 +96,24 @@ impl std::fmt::Debug for Work {
     }
 }
 
-/// Where some work is.
+/// The scheduling state of some work.
 enum WorkState {
-    /// It waits for something else than its turn.
+    /// It waits for something other than its turn.
     Nowhere,
-    /// In its user's queue.
+    /// It is in its user's queue.
     InQueue(Ticket),
-    /// Its turn has come.
+    /// It has its turn and waits for the runtime.
     Called(Turn),
     /// It is being polled.
     AtWork,
-    /// It is being polled, and has been woken meanwhile.
+    /// It is being polled, and has been woken since.
     AtWorkAgain,
-    /// It is done, or has been given up.
+    /// It is complete or canceled.
     Over,
 }
 
 impl Work {
-    /// Takes a place in the queue, or a seat if there is one.
+    /// Takes a seat, or a position in the queue.
     fn arrive(self: &Arc<Self>, place: &mut WorkState) -> Woken<Arc<Self>> {
         let (arrival, others) = self.turns.queues().arrive(&self.user, 1, || Arc::clone(self));
         *place = match arrival {
@@ -126,7 +127,7 @@ impl Work {
         others
     }
 
-    /// Its turn has come. What is over passes it on.
+    /// Handles the start of its turn. Completed work passes the turn on.
     fn come(&self, turn: Turn) {
         let mut place = lock(&self.place);
         if let WorkState::InQueue(_) = *place {
@@ -139,7 +140,7 @@ impl Work {
         }
     }
 
-    /// Its turn, if it has come.
+    /// Takes its turn, if it has come.
     fn begin_turn(&self) -> Option<Turn> {
         let mut place = lock(&self.place);
         match mem::replace(&mut *place, WorkState::AtWork) {
@@ -151,7 +152,7 @@ impl Work {
         }
     }
 
-    /// What was woken while it was polled is in the queue again before its seat is given to the next.
+    /// Work that was woken during its poll enters the queue before its seat goes to the next.
     fn end_turn(self: &Arc<Self>, turn: Turn) {
         let mut place = lock(&self.place);
         let others = match mem::replace(&mut *place, WorkState::Nowhere) {
@@ -184,10 +185,10 @@ impl Wake for Work {
     }
 }
 
-/// Work that is done when it is its user's turn.
+/// A future that runs only during its turns.
 struct InTurn<F> {
     work: Arc<Work>,
-    /// Wakes it.
+    /// The waker that enters the queue.
     waker: Waker,
     future: Pin<Box<F>>,
 }
@@ -199,7 +200,7 @@ impl<F: Future> Future for InTurn<F> {
         let this = self.get_mut();
         this.work.runtime.register(cx.waker());
         let Some(turn) = this.work.begin_turn() else { return Poll::Pending };
-        // Where this panics, the turn ends with it and the rest when this is dropped.
+        // If this panics, the turn ends, and dropping this cleans up the rest.
         let output = this.future.as_mut().poll(&mut Context::from_waker(&this.waker));
         this.work.end_turn(turn);
         output
@@ -227,25 +228,25 @@ mod tests {
         time::timeout,
     };
 
-    /// Longer than anything here takes, so that a test fails instead of hanging.
+    /// Longer than any operation here, so that a test fails instead of hanging.
     const PATIENCE: Duration = Duration::from_secs(60);
 
     fn runtime(threads: usize) -> Runtime {
         Builder::new_multi_thread().worker_threads(threads).build().expect("threads")
     }
 
-    /// What comes of `future` in time, by a thread that no work can take.
+    /// Returns the output of `future` within the limit, using a thread that no work occupies.
     fn in_time<T>(future: impl Future<Output = T>) -> T {
         let own = Builder::new_current_thread().enable_time().build().expect("a timer");
         own.block_on(async { timeout(PATIENCE, future).await }).expect("in time")
     }
 
-    /// What some work gives, whose turn comes.
+    /// Returns the output of some work.
     fn done<T: 'static>(mut work: JoinSet<T>) -> T {
         in_time(work.join_next()).expect("one").expect("no panic")
     }
 
-    /// The seat of the only thread.
+    /// Holds the only seat.
     fn hold(turns: &Arc<Turns>) -> Turn {
         let (arrival, _) = turns.queues().arrive("nobody", 1, || unreachable!("there is one"));
         let Arrival::Seated(seats) = arrival else { panic!("{arrival:?}") };
@@ -261,7 +262,7 @@ mod tests {
         let ends = Arc::new(Mutex::new(ends));
         let hog = || {
             let (began, ends) = (began.clone(), Arc::clone(&ends));
-            // Does not yield: until the test ends.
+            // Never yields before the test ends.
             turns.begin("greedy", async move {
                 began.send(()).expect("the test waits");
                 let _ = ends.lock().map(|ends| ends.recv());

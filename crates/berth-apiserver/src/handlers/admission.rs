@@ -1,4 +1,4 @@
-//! What a request is worth: its level, how many seats it takes, and whether it may take long.
+//! The cost of a request: its level, the number of its seats, and whether it may take long.
 
 use super::Exchange;
 use crate::{
@@ -16,16 +16,17 @@ use hyper::{
 };
 use std::sync::PoisonError;
 
-/// Listing so many objects is worth a seat.
+/// The number of listed objects per seat.
 const OBJECTS_PER_SEAT: usize = 100;
-/// A body of so many bytes is worth a seat, so that seats also bound what all bodies together take.
+/// The size of a body per seat, so that seats also limit the memory of all bodies.
 const BODY_BYTES_PER_SEAT: usize = 512 << 10;
 
-/// What is made of a shorter body takes less than a millisecond.
+/// Processing a shorter body takes less than a millisecond.
 const SHORT_BODY_BYTES: usize = 16 << 10;
 
-/// Whether a request takes so little that the way to other threads and back would be the longer part of it, whatever is stored: one object as it
-/// is, or a new one of few bytes. Everything else looks at what others have made, or at much.
+/// Whether a request is so short that a move to another thread would take longer than the request, for any stored data.
+/// That applies to reading one object unchanged, and to creating a small one. All other requests read objects of
+/// others, or many bytes.
 pub(super) fn is_short(head: &Parts, route: &Route<'_>) -> bool {
     let Route::Resource(at) = route else { return false };
     let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
@@ -36,7 +37,7 @@ pub(super) fn is_short(head: &Parts, route: &Route<'_>) -> bool {
             let is_indented = || query.has("pretty") || negotiate::is_indented(None, header(USER_AGENT));
             is_object && negotiate::accept(header(ACCEPT)).is_none_or(|accepted| accepted == negotiate::PLAIN) && !is_indented()
         }
-        // What is posted to an object looks at others: an eviction counts the pods of a budget.
+        // A POST to an object reads others: an eviction counts the pods of a budget.
         Method::POST if at.name.is_none() => {
             let length = header(CONTENT_LENGTH).and_then(|length| length.parse().ok());
             length.is_some_and(|length: usize| length <= SHORT_BODY_BYTES)
@@ -46,10 +47,10 @@ pub(super) fn is_short(head: &Parts, route: &Route<'_>) -> bool {
     }
 }
 
-/// Waits for the seats that the request is worth.
+/// Waits for the seats of the request.
 pub(super) async fn admit(exchange: &Exchange<'_>, user: &User, route: &Route<'_>) -> Result<(), Refusal> {
     let level = level(exchange.method, user, route);
-    // Set once: a request is admitted once.
+    // A request is admitted only once.
     let _ = exchange.level.set(level);
     if level == Level::Exempt {
         return Ok(());
@@ -74,7 +75,7 @@ async fn seats(exchange: &Exchange<'_>, route: &Route<'_>) -> usize {
     }
 }
 
-/// By what it announces. Where it announces nothing it may become as large as a body can be.
+/// Returns the seats for the announced length. Without one, the body may have the maximum size.
 fn seats_of_body(exchange: &Exchange<'_>) -> usize {
     if *exchange.method == Method::GET {
         return 1;
@@ -83,14 +84,15 @@ fn seats_of_body(exchange: &Exchange<'_>) -> usize {
     announced.map_or(crate::body::REQUEST_BYTES_MAX / BODY_BYTES_PER_SEAT, |length: usize| length.div_ceil(BODY_BYTES_PER_SEAT))
 }
 
-/// By the objects that are read, in all namespaces: selectors look at every one.
+/// Returns the seats for the objects that are read, in all namespaces, because selectors test every one.
 async fn seats_of_collection(exchange: &Exchange<'_>, at: &ResourcePath<'_>) -> usize {
     let Some(resource) = exchange.resources.find(&at.resource) else { return 1 };
     let objects = exchange.shared.registry.count(resource).await;
     limited(&exchange.query, objects).div_ceil(OBJECTS_PER_SEAT).min(SEATS_MAX)
 }
 
-/// A page of a plain list at the newest revision costs its own length; others look further.
+/// Returns the number of objects that are read. A page of a plain list at the newest revision reads only its own
+/// length.
 fn limited(query: &Query<'_>, objects: usize) -> usize {
     let is_page = query.first("resourceVersion").is_none_or(str::is_empty) && !query.has("labelSelector") && !query.has("fieldSelector");
     let limit = query.first("limit").and_then(|limit| limit.parse::<usize>().ok()).filter(|limit| *limit != 0);

@@ -1,4 +1,4 @@
-//! Bodies of requests, in whatever syntax, as JSON.
+//! Request bodies of any encoding, as JSON.
 
 use super::Exchange;
 use crate::{
@@ -15,12 +15,12 @@ use hyper::{body::Incoming, header::CONTENT_TYPE};
 use serde_json::Value;
 use serde_saphyr::MergeKeyPolicy;
 
-/// The JSON of a body, whatever its syntax. There is room for the work on it.
+/// Returns a body of any encoding as JSON, after reserving memory for its processing.
 pub(super) async fn read_json(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
     read_json_for(exchange, None, body).await
 }
 
-/// The same of a write to what is stored there, the work on which counts as well.
+/// Does the same for a write to a stored object, whose processing counts too.
 pub(super) async fn read_json_for(exchange: &Exchange<'_>, target: Option<&Target>, body: &mut Incoming) -> Result<Vec<u8>, Refusal> {
     let syntax = negotiate::body_syntax(exchange.header(CONTENT_TYPE))?;
     let json = converted(to_json(syntax, body::read(exchange.headers, body).await?)?).await;
@@ -29,19 +29,19 @@ pub(super) async fn read_json_for(exchange: &Exchange<'_>, target: Option<&Targe
     Ok(json)
 }
 
-/// What the work on stored objects takes at most, in times of their bytes: of those that were not read to be estimated.
+/// The maximum memory for processing stored objects that were not decoded for an estimate, in multiples of their size.
 pub(super) const WORK_OF_STORED_MAX: usize = 100;
 
-/// How many bytes the work on what is stored there takes; 0: nothing is.
+/// Returns the memory for processing the stored object, or 0 if there is none.
 pub(super) async fn stored_work(exchange: &Exchange<'_>, target: Option<&Target>) -> usize {
     let Some(target) = target.filter(|_| !exchange.user().is_master()) else { return 0 };
     exchange.registry().stored(target).await.map_or(0, |value| decoded_bytes(&value))
 }
 
-/// A body of so many bytes takes milliseconds to be made JSON.
+/// The size of a body whose conversion to JSON takes milliseconds.
 const LONG_BODY_BYTES: usize = 64 << 10;
 
-/// Lets others have their turn before more is made of a long body.
+/// Yields to other tasks before a long body is processed further.
 pub(super) async fn converted(json: Vec<u8>) -> Vec<u8> {
     if LONG_BODY_BYTES < json.len() {
         yield_now().await;
@@ -57,7 +57,7 @@ pub(crate) fn to_json(syntax: BodySyntax, bytes: Vec<u8>) -> Result<Vec<u8>, Api
     }
 }
 
-/// As JSON, an object is held to the limit of JSON bodies.
+/// The JSON form of a protobuf body has the limit of JSON bodies.
 fn refused_protobuf(error: DecodeError) -> ApiError {
     match error {
         DecodeError::TooLarge { limit } => ApiError::TooLarge { message: format!("Request entity too large: limit is {limit}") },
@@ -65,7 +65,8 @@ fn refused_protobuf(error: DecodeError) -> ApiError {
     }
 }
 
-/// The body of an apply is YAML. JSON is that too, but is read as JSON, which is quicker and sees members that stand twice.
+/// Converts the body of an apply from YAML. JSON is valid YAML, but the JSON decoder is faster and detects duplicate
+/// members.
 pub(crate) fn apply_to_json(bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
     if bytes.trim_ascii_start().starts_with(b"{") && serde_json::from_slice::<serde::de::IgnoredAny>(&bytes).is_ok() {
         return Ok(bytes);
@@ -73,16 +74,17 @@ pub(crate) fn apply_to_json(bytes: Vec<u8>) -> Result<Vec<u8>, ApiError> {
     yaml_to_json(&bytes, "error decoding YAML")
 }
 
-/// Its reader takes up to 16 KiB of stack for each level of YAML, and threads have 2 MiB.
+/// The YAML parser uses up to 16 KiB of stack per level, and threads have 2 MiB.
 const YAML_STACK_BYTES: usize = 8 << 20;
 
-/// What stands for something else in YAML may unfold to so many nodes in all.
+/// The maximum number of nodes that YAML aliases may expand to in total.
 const YAML_REPLAYED_EVENTS_MAX: usize = 20_000;
-/// So many merge keys are unfolded, and none in longer bodies: those that stand in each other copy what is in them at each level.
+/// The maximum number of expanded merge keys. Longer bodies may not have any: nested ones copy their content at each
+/// level.
 const YAML_MERGE_KEYS_MAX: usize = 100;
 const YAML_MERGE_BYTES_MAX: usize = 64 << 10;
 
-/// YAML nests as deep as JSON, and its aliases unfold within bounds.
+/// Converts YAML with the same nesting limit as JSON, and with limits for the expansion of aliases.
 fn yaml_to_json(bytes: &[u8], what_fails: &str) -> Result<Vec<u8>, ApiError> {
     let is_short = bytes.len() <= YAML_MERGE_BYTES_MAX;
     let options = serde_saphyr::options! {

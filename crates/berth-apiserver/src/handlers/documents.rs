@@ -1,4 +1,4 @@
-//! Documents about the API itself: discovery, OpenAPI, the version.
+//! Documents about the API: discovery, OpenAPI, the version.
 
 use super::{Exchange, tokens};
 use crate::{
@@ -19,15 +19,15 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// A document under its own hash never changes.
+/// A document whose URL contains its hash never changes.
 const FOR_EVER: HeaderValue = HeaderValue::from_static("public, immutable, max-age=31536000");
 const AGGREGATED: HeaderValue = HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
 const PROTOBUF_V2: HeaderValue = HeaderValue::from_static(berth_protobuf::OPENAPI_V2_MEDIA_TYPE);
 
-/// What describes the API.
+/// Cached documents about the API.
 pub(crate) struct Documents {
     address: SocketAddr,
-    /// OpenAPI v2 in protobuf, and the hash of the document that it was made of.
+    /// OpenAPI v2 in protobuf, and the hash of its source document.
     protobuf_v2: Mutex<Option<(String, Bytes)>>,
 }
 
@@ -63,7 +63,7 @@ impl Documents {
         }
     }
 
-    /// kubectl asks only for the binary form, and today's only where there is no v3.
+    /// kubectl requests only the binary form, and current versions only if there is no v3.
     async fn openapi_v2(&self, exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
         let document = exchange.resources.openapi_v2();
         let protobuf = negotiate::prefers_protobuf_openapi(exchange.header(ACCEPT)).then(|| self.protobuf_v2(document));
@@ -82,7 +82,7 @@ impl Documents {
         Ok(answer)
     }
 
-    /// Made when a document is first asked for in this form.
+    /// Builds the protobuf form at its first request.
     fn protobuf_v2(&self, of: &Document) -> Bytes {
         let mut made = self.protobuf_v2.lock().unwrap_or_else(PoisonError::into_inner);
         match &*made {
@@ -109,7 +109,7 @@ async fn groups(exchange: &Exchange<'_>) -> Result<Answer, Refusal> {
     }
 }
 
-/// kubectl keeps aggregated discovery on disk and asks whether it has changed.
+/// kubectl caches aggregated discovery on disk and checks whether it has changed.
 fn aggregated(exchange: &Exchange<'_>, document: &Document) -> Answer {
     unchanged(exchange, &document.hash).unwrap_or_else(|| {
         let writing = Writing::of(Syntax::Json, exchange.is_indented());
@@ -127,7 +127,7 @@ fn etag(hash: &str) -> HeaderValue {
     HeaderValue::from_str(&format!("\"{hash}\"")).expect("a hash is ASCII")
 }
 
-/// 304, if the client has the document of this hash.
+/// Returns 304 if the client has the document with this hash.
 fn unchanged(exchange: &Exchange<'_>, hash: &str) -> Option<Answer> {
     let known = exchange.header(IF_NONE_MATCH)?;
     known.split(',').any(|tag| tag.trim().trim_start_matches("W/").trim_matches('"') == hash).then(|| {
@@ -158,19 +158,19 @@ async fn plain(exchange: &Exchange<'_>, document: Option<&Document>) -> Result<A
     written(exchange, document, exchange.is_indented()).await
 }
 
-/// Whether a client says that it wants a document indented that no program gets so by its name alone.
+/// Whether a client explicitly requests indentation, for documents that are not indented by the name of a program.
 fn is_asked_for(exchange: &Exchange<'_>) -> bool {
     negotiate::is_indented(exchange.query.first("pretty"), None)
 }
 
-/// The document as the client takes it. As it is, it is everybody's; otherwise it is made again.
+/// Returns the document as requested. The unchanged form is shared, and any other is built again.
 async fn written(exchange: &Exchange<'_>, document: &Document, pretty: bool) -> Result<Answer, Refusal> {
     let wishes = Wishes { pretty, ..exchange.wishes()? };
     let memory = exchange.memory(wishes.cost(document.json.len())).await?;
     Ok(answer::keeping(wishes.bytes(StatusCode::OK, document.json.clone()), memory))
 }
 
-/// A short document that every client gets indented.
+/// Returns a short document, which is always indented.
 fn indented(exchange: &Exchange<'_>, json: &Bytes) -> Result<Answer, Refusal> {
     let wishes = Wishes { pretty: true, ..exchange.wishes()? };
     Ok(wishes.bytes(StatusCode::OK, json.clone()))

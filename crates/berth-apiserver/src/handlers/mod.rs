@@ -1,4 +1,4 @@
-//! From a request to its answer.
+//! Handles a request.
 
 mod admission;
 mod bodies;
@@ -54,7 +54,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// What all requests share.
+/// The shared state of all requests.
 pub(crate) struct Shared {
     pub(crate) registry: Registry,
     pub(crate) authenticator: Authenticator,
@@ -67,86 +67,87 @@ pub(crate) struct Shared {
     pub(crate) limits: Limits,
     pub(crate) flow: Flow,
     pub(crate) memory: Memory,
-    /// What writes take while they are worked on.
+    /// The memory for processing writes.
     pub(crate) work: Memory,
     pub(crate) heads: Arc<Budget>,
-    /// Of open watches.
+    /// The memory for the selectors of open watches.
     pub(crate) selectors: Arc<Budget>,
     pub(crate) turns: Arc<Turns>,
-    /// Held by who asks for the metrics: each answer takes as much as all workloads' series.
+    /// Held during a scrape, because a response has the size of all workloads' series.
     pub(crate) scrape: tokio::sync::Mutex<()>,
-    /// What the store is called there.
+    /// The label of the store in metrics.
     pub(crate) storage: &'static str,
-    /// By [share](User::share).
+    /// The number of watches by [share](User::share).
     pub(crate) watches: Arc<Quota<String>>,
-    /// Turns true when the server stops.
+    /// Becomes true when the server stops.
     pub(crate) stopping: watch::Receiver<bool>,
 }
 
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-/// So much of it is given back, in bytes: it is in the hands of a connection until it is read. Upstream gives all of it.
+/// The maximum length of a returned audit id, in bytes. The connection keeps it until the client reads it. Upstream
+/// returns all of it.
 const AUDIT_ID_BYTES_MAX: usize = 256;
 pub(crate) const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache, private");
 pub(crate) const NOSNIFF: HeaderValue = HeaderValue::from_static("nosniff");
 pub(crate) const CONTENT_TYPE_OPTIONS: HeaderName = HeaderName::from_static("x-content-type-options");
 
-/// One request, read as far as its head.
+/// One request, after its head is read.
 pub(crate) struct Exchange<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) method: &'a Method,
     pub(crate) headers: &'a HeaderMap,
     pub(crate) query: Query<'a>,
-    /// What is served, for all of this request.
+    /// The served resources, constant during the request.
     pub(crate) resources: Arc<Resources>,
     origin: &'a Origin,
     audit_id: HeaderValue,
-    /// What the audit log will say of it, if it is to say something.
+    /// The audit event of the request, if the policy logs it.
     audited: Mutex<Option<audit::Entry>>,
-    /// Known before anything is answered but refusals.
+    /// Set before any response except an error.
     caller: OnceLock<Caller>,
-    /// Known as soon as it is known who asks.
+    /// Set after authentication.
     level: OnceLock<Level>,
-    /// Held until it is answered; long answers keep it until they are sent.
+    /// Held until the response. Long responses hold it until they are sent.
     seat: Mutex<Option<Seat>>,
-    /// What its head takes, which is kept until it is answered.
+    /// The memory of its head, held until the response.
     head: Result<Option<Charge>, Refusal>,
-    /// What it takes while it is worked on.
+    /// The memory for processing it.
     work: Mutex<Kept>,
 }
 
-/// Who asks, and the API that answers.
+/// The authenticated user, and the API for the request.
 struct Caller {
     user: Arc<User>,
     actor: Actor,
-    /// Of a request that writes only while a Lease is held: the API that sees to it. `None`: the API as it is.
+    /// For a fenced write: the API that writes only while a Lease is held. `None`: the ordinary API.
     led: Option<Box<Registry>>,
 }
 
 impl Exchange<'_> {
-    /// Who asks, impersonation included.
+    /// Returns the user, after impersonation.
     pub(crate) fn user(&self) -> &User {
         &self.caller().user
     }
 
-    /// As whom the API is asked.
+    /// Returns the actor for the API.
     pub(crate) fn actor(&self) -> &Actor {
         &self.caller().actor
     }
 
-    /// The API that answers.
+    /// Returns the API for the request.
     pub(crate) fn registry(&self) -> &Registry {
         self.caller().led.as_deref().unwrap_or(&self.shared.registry)
     }
 
-    /// Adds to what the audit log will say.
+    /// Adds to the audit event.
     pub(crate) fn audit(&self, add: impl FnOnce(&mut audit::Entry)) {
-        // Nothing panics while it is added to; if it did, the log would say less.
+        // No code panics while it holds the lock. At worst, the event is incomplete.
         if let Some(entry) = self.audited.lock().unwrap_or_else(PoisonError::into_inner).as_mut() {
             add(entry);
         }
     }
 
-    /// Waits for room for an answer that takes up to so many bytes while it is made and sent.
+    /// Reserves memory for a response of this size while it is built and sent.
     ///
     /// # Errors
     /// [`Refusal::Overloaded`].
@@ -157,10 +158,10 @@ impl Exchange<'_> {
         }
     }
 
-    /// Waits for room for the work on a body (JSON), and on what is stored, whose work takes so many bytes. It is held until the request is answered.
+    /// Reserves memory for processing a JSON body and stored objects, until the response.
     ///
     /// # Errors
-    /// [`Refusal::Overloaded`]; 413 for a body whose work alone takes more than one share may have.
+    /// [`Refusal::Overloaded`], or 413 for a body that alone exceeds a share.
     pub(crate) async fn begin_work(&self, body: &[u8], stored_bytes: usize) -> Result<(), Refusal> {
         if !matches!(self.level.get(), Some(Level::Mutating | Level::ReadOnly)) {
             return Ok(());
@@ -189,18 +190,18 @@ impl Exchange<'_> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
-    /// Why there is no such version or resource of a group. Nothing at all is served under an unknown group.
+    /// Returns the error for an unknown version or resource of a group, or for an unknown group.
     pub(crate) fn not_served_in(&self, group: &str) -> Refusal {
         let is_known = self.resources.all().iter().any(|resource| resource.group() == group);
         if is_known { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
     }
 
-    /// Whether the client gets its JSON indented.
+    /// Whether the client gets indented JSON.
     pub(crate) fn is_indented(&self) -> bool {
         negotiate::is_indented(self.query.first("pretty"), self.header(USER_AGENT))
     }
 
-    /// How the client wants objects.
+    /// Returns the requested response format.
     pub(crate) fn wishes(&self) -> Result<Wishes, Refusal> {
         let accepted = negotiate::accept(self.header(ACCEPT)).ok_or_else(|| {
             Refusal::NotAcceptable("only the following media types are accepted: application/json, application/yaml".to_owned())
@@ -214,10 +215,10 @@ impl Exchange<'_> {
     }
 }
 
-/// Answers a request, whatever it is and whatever happens. It counts as `open` until the answer is sent.
+/// Handles a request in every case. The request counts as `open` until the response is sent.
 ///
-/// What the requests of users cost is done where only users wait for it. Those of administrators, questions for the server's health, refusals of who
-/// is nobody, and what is [short](admission::is_short) are answered here.
+/// The work of users' requests runs on threads of its own, where only users wait for it. Requests of administrators,
+/// health checks, unauthenticated requests and [short](admission::is_short) ones run here.
 pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, request: Request<Incoming>, open: Open) -> Response<Body> {
     let started = Instant::now();
     let (head, body) = request.into_parts();
@@ -230,7 +231,7 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, req
     };
     let stall = shared.limits.stall_timeout;
     let Some(user) = in_turn.map(|user| user.share().to_owned()) else {
-        // In a box: it is large, and what holds it is moved about before anything is done.
+        // Boxed, because the future is large and its owner is moved before it runs.
         let (answer, seat) = Box::pin(respond(&shared, asker, origin, (&head, &route, room), body, started)).await;
         return answer.map(|body| sending::begin(body, seat, open, stall, None));
     };
@@ -243,20 +244,20 @@ pub(crate) async fn serve(shared: Arc<Shared>, peer: &Peer, origin: &Origin, req
     };
     match shared.turns.begin(&user, answering).join_next().await {
         Some(Ok((answer, seat))) => answer.map(|body| sending::begin(body, seat, open, stall, Some((&shared.turns, &user)))),
-        // Handlers' panics end in `bounded`; this is one around it.
+        // `bounded` catches panics of handlers. This is a panic around it.
         Some(Err(_)) | None => answer::internal_error().map(sending::refusal),
     }
 }
 
-/// A shorter head is not counted: how many requests there are bounds them.
+/// The size up to which a head is not counted, because the number of requests is limited.
 const HEAD_BYTES_UNCOUNTED: usize = 4 << 10;
-/// What a header takes beside its texts.
+/// The memory of a header besides its texts.
 const HEADER_BYTES: usize = 64;
 
-/// Room for a request's head, as long as it may have to wait. All of those whom the server does not know have one share.
+/// Reserves memory for a request's head while it may have to wait. All unauthenticated clients have one share.
 ///
 /// # Errors
-/// [`Refusal::Overloaded`]: its share has all that it may.
+/// [`Refusal::Overloaded`]: the share is used up.
 fn room_for_head(shared: &Shared, asker: Option<&User>, head: &Parts) -> Result<Option<Charge>, Refusal> {
     let headers = head.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + HEADER_BYTES);
     let bytes = headers.sum::<usize>() + head.uri.path().len() + head.uri.query().map_or(0, str::len);
@@ -266,7 +267,7 @@ fn room_for_head(shared: &Shared, asker: Option<&User>, head: &Parts) -> Result<
     shared.heads.take(asker.map_or("", User::share), bytes).map(Some).ok_or(Refusal::Overloaded)
 }
 
-/// The answer to a request, and the seats that it keeps until it is sent.
+/// Returns the response to a request, and the seats that it holds until it is sent.
 async fn respond(
     shared: &Shared,
     asker: Result<Arc<User>, Unauthorized>,
@@ -293,7 +294,7 @@ async fn respond(
     let labels = labels(&exchange, route);
     let _inflight = shared.metrics.begin(labels.verb);
     let mut answer = bounded(head, shared.limits.request_timeout, answer(&exchange, asker, head, route, &mut body)).await;
-    // A head for which there is no room must not wait for the rest of a body either.
+    // Without memory for the head, the request must not wait for the rest of a body either.
     if exchange.head.is_ok() {
         body::discard(&mut body).await;
     }
@@ -304,7 +305,7 @@ async fn respond(
     (answer, exchange.seat.into_inner().unwrap_or_else(PoisonError::into_inner))
 }
 
-/// Makes an answer of whatever becomes of a handler: refusals, a panic and the deadline included.
+/// Converts the outcome of a handler to a response: errors, panics and the deadline included.
 pub(crate) async fn bounded(head: &Parts, deadline: Duration, handler: impl Future<Output = Result<Answer, Refusal>>) -> Answer {
     match tokio::time::timeout(deadline, AssertUnwindSafe(handler).catch_unwind()).await {
         Ok(Ok(Ok(answer))) => answer,
@@ -320,7 +321,7 @@ pub(crate) async fn bounded(head: &Parts, deadline: Duration, handler: impl Futu
     }
 }
 
-/// The server's own faults are logged here, where they end; what a client did wrong is not.
+/// Logs the server's own errors. Errors of clients are not logged.
 fn refused(head: &Parts, refusal: &Refusal) -> Answer {
     use ApiError::{Internal, NoSpace, OutcomeUnknown, Unavailable};
     static FAILED: Rare = Rare::new();
@@ -333,7 +334,7 @@ fn refused(head: &Parts, refusal: &Refusal) -> Answer {
     answer::refusal(refusal, negotiate::is_indented(Query::parse(head.uri.query()).first("pretty"), agent))
 }
 
-/// Labels of what exists; clients cannot make up series.
+/// Returns the metric labels. They contain existing resources only, so that clients cannot create series.
 fn labels<'a>(exchange: &Exchange<'_>, route: &'a Route<'a>) -> Labels<'a> {
     let Route::Resource(at) = route else { return Labels::of(metric_verb(exchange.method, ""), &Route::Unknown) };
     let verb = resource_verb(exchange.method, at.name.is_some(), at.legacy_watch || exchange.query.watch());
@@ -372,7 +373,7 @@ fn add_common_headers(exchange: &Exchange<'_>, answer: &mut Answer) {
     }
 }
 
-/// The client's own, as far as it is one, or a new one.
+/// Returns the client's audit id if it is valid, otherwise a new one.
 fn audit_id(shared: &Shared, headers: &HeaderMap) -> HeaderValue {
     let given = headers.get(AUDIT_ID).map(|id| {
         let begin = id.as_bytes().get(..AUDIT_ID_BYTES_MAX);
@@ -409,10 +410,10 @@ async fn answer(
     }
 }
 
-/// How it is, and what is looked at there.
+/// Returns the health of an endpoint, or of one of its checks.
 ///
 /// # Errors
-/// There is no such check.
+/// The check does not exist.
 pub(crate) async fn health(
     (endpoint, check): (HealthEndpoint, Option<&str>),
     query: &Query<'_>,
@@ -426,7 +427,7 @@ pub(crate) async fn health(
     Ok(answer)
 }
 
-/// Finds out on whose behalf is asked, and whether they may.
+/// Determines the user of the request and authorizes it.
 async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized>, head: &Parts, route: &Route<'_>) -> Result<(), Refusal> {
     let registry = &exchange.shared.registry;
     let asked = Asked::of(exchange.method, head.uri.path(), route, &exchange.query);
@@ -436,7 +437,7 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
     if exchange.head.is_err() {
         return Err(Refusal::Overloaded);
     }
-    // Who has too many connections with a token keeps this one for as long as no stranger needs its place.
+    // If the user has too many connections with a token, this one stays until an anonymous client needs its slot.
     let _ = belongs_to(&exchange.origin.slot, &user);
     if let Some(other) = impersonated(registry, &user, exchange.headers, &attributes).await? {
         exchange.audit(|entry| entry.impersonates(&other));
@@ -452,18 +453,19 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
         return Err(forbidden(&user, &attributes).into());
     }
     let led = tenure(exchange)?.map(|tenure| Box::new(registry.led_by(Arc::new(tenure))));
-    // Set once: a request is identified once.
+    // A request is identified only once.
     let _ = exchange.caller.set(Caller { actor: Actor::User(Arc::clone(&user)), user, led });
     Ok(())
 }
 
-/// Whether any caller may read it, without a question to the stored roles: `/livez`, `/healthz` and `/readyz` as a whole, the default of upstream's
-/// `--authorization-always-allow-paths`. Else a probe without credentials fails while the store is away, and restarts a server that is alive.
+/// Whether every caller may read the path, without the stored roles: `/livez`, `/healthz` and `/readyz` as a whole, the
+/// default of upstream's `--authorization-always-allow-paths`. Otherwise a probe without credentials would fail while
+/// the store is unavailable, and restart a live server.
 fn is_always_allowed(route: &Route<'_>) -> bool {
     matches!(route, Route::Health { check: None, .. })
 }
 
-/// During which a write is to happen, if it says so.
+/// Returns the fencing token of a write, if its header contains one.
 fn tenure(exchange: &Exchange<'_>) -> Result<Option<Tenure>, ApiError> {
     let mut said = exchange.headers.get_all(tenure::HEADER).iter();
     let Some(value) = said.next().filter(|_| !matches!(*exchange.method, Method::GET | Method::HEAD)) else { return Ok(None) };
@@ -493,7 +495,7 @@ fn begin_audit(exchange: &Exchange<'_>, head: &Parts, route: &Route<'_>, user: O
     exchange.audit(|entry| entry.write(Stage::RequestReceived, received));
 }
 
-/// Writes how a request was answered; of a watch that it has begun, and later its end.
+/// Writes the audit event of a response. For a watch, writes its start, and later its end.
 fn write_audit(exchange: &Exchange<'_>, answer: &mut Answer) {
     let Some(mut entry) = exchange.audited.lock().unwrap_or_else(PoisonError::into_inner).take() else { return };
     let (code, is_compressed) = (answer.status(), answer.headers().contains_key(CONTENT_ENCODING));
@@ -514,7 +516,7 @@ fn write_audit(exchange: &Exchange<'_>, answer: &mut Answer) {
     }
 }
 
-/// What these metrics say, as Prometheus reads it.
+/// Encodes these metrics for Prometheus.
 pub(crate) fn exposed(metrics: &prometheus::Registry) -> Result<String, ApiError> {
     let text = prometheus::TextEncoder::new().encode_to_string(&metrics.gather());
     text.map_err(|error| ApiError::Internal { message: format!("could not encode the metrics: {error}") })
@@ -526,14 +528,14 @@ async fn metrics(shared: &Shared) -> Result<Answer, Refusal> {
     text.push_str(&storage_metrics::text(&shared.registry, shared.storage)?);
     match state_metrics::text(&shared.registry).await {
         Ok(objects) => text.push_str(&objects),
-        // What the store does not give is missing; that it does not is what the others tell.
+        // Metrics that need the store are omitted if it is unavailable. Other metrics report that.
         Err(ApiError::Unavailable { .. }) => (),
         Err(error) => return Err(error.into()),
     }
     Ok(answer::text(StatusCode::OK, text))
 }
 
-/// Adds the warnings of a write to its answer.
+/// Adds the warnings of a write to its response.
 pub(crate) fn with_warnings(mut answer: Answer, texts: &[String]) -> Answer {
     warnings::add_to(answer.headers_mut(), texts);
     answer

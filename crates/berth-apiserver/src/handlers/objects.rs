@@ -1,4 +1,4 @@
-//! Requests for objects: what the path and the method mean, then one call of the registry.
+//! Requests for objects: interprets path and method, then calls the registry once.
 
 use super::{
     Exchange,
@@ -31,10 +31,10 @@ use hyper::{
 use serde::Deserialize;
 use std::sync::Arc;
 
-/// Bytes of a manager's name, taken from the User-Agent.
+/// The maximum length of a field manager from the User-Agent.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
-/// Answers a request for objects.
+/// Handles a request for objects.
 pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: &mut Incoming) -> Result<Answer, Refusal> {
     let resource = exchange.resources.find(&at.resource).ok_or_else(|| unknown(exchange, at))?;
     if resource.is_review() {
@@ -59,7 +59,7 @@ async fn collection(
     if resource.scope == Scope::Cluster && at.namespace.is_some() {
         return Err(ApiError::UnknownResource.into());
     }
-    // Only reads go across namespaces.
+    // Only reads can span namespaces.
     let complete = resource.scope == Scope::Cluster || at.namespace.is_some();
     let collection = Collection { resource: Arc::clone(resource), namespace: at.namespace.as_deref().map(ToOwned::to_owned) };
     match *exchange.method {
@@ -93,7 +93,7 @@ async fn object(
     let target = Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource };
     let is_view = matches!(subresource, None | Some(Subresource::Status | Subresource::Scale));
     let is_action = matches!(subresource, Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token));
-    // Most requests are gets. In boxes the others, whose futures are many times as large, do not make those larger, which are moved about.
+    // Most requests are gets. The much larger futures of other requests are boxed, so that those of gets stay small.
     match *exchange.method {
         Method::GET if is_view => get(exchange, &target).await,
         Method::GET if subresource == Some(Subresource::Log) => logs::answer(exchange, at, &target).boxed().await,
@@ -106,7 +106,7 @@ async fn object(
     }
 }
 
-/// Refuses what needs a running container, with the reason, if the object is there.
+/// Rejects a request that needs a running container, with the reason, if the object exists.
 async fn refuse_simulated(exchange: &Exchange<'_>, target: &Target, simulated: Simulated) -> Refusal {
     if simulated.names_an_object
         && let Err(error) = exchange.registry().get(target, &exchange.query.get_options()).await
@@ -137,7 +137,7 @@ async fn list(exchange: &Exchange<'_>, at: &Collection) -> Result<Answer, Refusa
     Ok(answer::keeping(wishes.list(&at.resource, list)?, memory))
 }
 
-/// Opens a watch; `name` narrows it to one object, as the old `/watch/` paths do.
+/// Opens a watch. `name` restricts it to one object, for the deprecated `/watch/` paths.
 async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection, name: Option<&str>) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     if wishes.accepted.syntax == Syntax::Yaml {
@@ -164,12 +164,12 @@ async fn watch(exchange: &Exchange<'_>, path: &ResourcePath<'_>, at: Collection,
     Ok(answer::stream(ResponseBody::Watch(Box::new(body))))
 }
 
-/// What a watch keeps of each requirement and value, in bytes, beside their texts.
+/// The memory of a watch per requirement and value, in bytes, besides their texts.
 const REQUIREMENT_BYTES: usize = 192;
-/// What takes less is not counted: how many watches there are bounds it.
+/// The size up to which selectors are not counted, because the number of watches is limited.
 const SELECTOR_BYTES_UNCOUNTED: usize = 1 << 10;
 
-/// Room for what a watch keeps of its selectors.
+/// Reserves memory for the selectors of a watch.
 fn room_for_selectors(exchange: &Exchange<'_>, options: &WatchOptions) -> Result<Option<Charge>, Refusal> {
     let bytes_of = |text: &str| text.len() + REQUIREMENT_BYTES * text.bytes().filter(|byte| *byte == b',').count();
     let bytes = bytes_of(&options.label_selector) + bytes_of(&options.field_selector);
@@ -180,7 +180,7 @@ fn room_for_selectors(exchange: &Exchange<'_>, options: &WatchOptions) -> Result
     exchange.shared.selectors.take(user.share(), bytes).map(Some).ok_or(Refusal::Overloaded)
 }
 
-/// What the lines of a watch need of memory, which begins with a list of so many bytes.
+/// Reserves memory for the lines of a watch that begins with a list of this size.
 async fn lines_of_watch(exchange: &Exchange<'_>, list_bytes: usize) -> Result<Lines, Refusal> {
     let user = exchange.user();
     let list = exchange.memory(list_bytes).await?;
@@ -196,7 +196,7 @@ async fn create(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -
     Ok(with_remarks(exchange, answer, &written))
 }
 
-/// What is answered is a `Status`, which has no other form.
+/// Handles a POST whose response is a `Status`, which has no other form.
 async fn act(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let mut wishes = exchange.wishes()?;
     wishes.accepted.form = Form::Object;
@@ -224,7 +224,7 @@ async fn patch(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) ->
         PatchType::Strategic => Patch::Strategic(bytes),
         PatchType::Apply => Patch::Apply(bytes),
     };
-    // An applier must say who it is: its fields are kept under its name.
+    // An applier must name its field manager, which owns the applied fields.
     let options = if patch_type == PatchType::Apply { exchange.query.write_options() } else { write_options(exchange) };
     let written = exchange.registry().patch(exchange.actor(), target, patch, &options).await?;
     written_answer(exchange, target, &written)
@@ -236,7 +236,7 @@ fn written_answer(exchange: &Exchange<'_>, target: &Target, written: &Written) -
     Ok(with_remarks(exchange, answer, written))
 }
 
-/// Tells the client and the audit log what admission said about a write.
+/// Passes the warnings and annotations of admission to the client and the audit log.
 fn with_remarks(exchange: &Exchange<'_>, answer: Answer, written: &Written) -> Answer {
     exchange.audit(|entry| entry.annotate(&written.audit));
     with_warnings(answer, &written.warnings)
@@ -256,7 +256,7 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
     Ok(with_warnings(answer, &orphan_warning(resource, &options)))
 }
 
-/// The warning that a deletion keeps what the object owns, where the client names no policy.
+/// Returns the warning that a deletion orphans dependents, if the client chooses no policy.
 fn orphan_warning(resource: &Resource, options: &DeleteOptions) -> Vec<String> {
     let names_no_policy = options.propagation_policy.is_none() && options.orphan_dependents.is_none();
     let warning = resource.orphans_by_default.filter(|warning| names_no_policy && !warning.is_empty());
@@ -266,7 +266,7 @@ fn orphan_warning(resource: &Resource, options: &DeleteOptions) -> Vec<String> {
 async fn delete_collection(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
     let options = delete_options(exchange, body).await?;
-    // Before anything is deleted: then it is too late to be refused.
+    // Reserved before the deletion, because it cannot be rejected afterwards.
     exchange.begin_work(&[], exchange.registry().longest(at).await.saturating_mul(WORK_OF_STORED_MAX)).await?;
     let memory = exchange.memory(wishes.cost_of_deleted()).await?;
     let deleted = exchange.registry().delete_collection(exchange.actor(), at, &exchange.query.list_options()?, &options).await?;
@@ -282,7 +282,7 @@ fn write_options(exchange: &Exchange<'_>) -> WriteOptions {
     options
 }
 
-/// Who writes without saying so is called by the program that it uses.
+/// Returns the default field manager: the program of the User-Agent.
 fn default_field_manager(user_agent: &str) -> &str {
     let program = user_agent.split('/').next().unwrap_or_default();
     let end = (0..=program.len().min(FIELD_MANAGER_BYTES_MAX)).rev().find(|end| program.is_char_boundary(*end)).unwrap_or(0);
@@ -308,10 +308,10 @@ struct WirePreconditions {
     resource_version: Option<String>,
 }
 
-/// The longest options of a delete, in bytes: they are decoded before there is room for the work.
+/// The maximum size of delete options, in bytes. They are decoded before memory is reserved.
 const DELETE_OPTIONS_BYTES_MAX: usize = 64 << 10;
 
-/// The options of a delete: the body's if there is one, else the query's.
+/// Returns the options of a delete: those of the body if there is one, otherwise of the query.
 async fn delete_options(exchange: &Exchange<'_>, body: &mut Incoming) -> Result<DeleteOptions, Refusal> {
     let bytes = body::read(exchange.headers, body).await?;
     if DELETE_OPTIONS_BYTES_MAX < bytes.len() {

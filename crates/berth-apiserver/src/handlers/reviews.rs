@@ -1,4 +1,4 @@
-//! Questions about identities and permissions: answered, never stored.
+//! Reviews of identities and permissions, which are computed and not stored.
 
 use super::{Exchange, bodies::read_json};
 use crate::{answer::Answer, auth::User, path::ResourcePath, status::Refusal};
@@ -24,7 +24,7 @@ use hyper::{Method, StatusCode, body::Incoming};
 use jiff::Timestamp;
 use serde_json::json;
 
-/// Answers a request for a review of this kind.
+/// Handles a request for a review of this kind.
 pub(super) async fn answer(
     exchange: &Exchange<'_>,
     at: &ResourcePath<'_>,
@@ -54,7 +54,7 @@ pub(super) fn created<T: serde::Serialize>(exchange: &Exchange<'_>, object: &T) 
     Ok(exchange.wishes()?.value(StatusCode::CREATED, object))
 }
 
-/// The review in a body; what it says besides is left out.
+/// Decodes the review in a body. Unknown fields are ignored.
 fn decode<K: Kind>(resource: &Resource, json: &[u8]) -> Result<K, ApiError> {
     let refused = |why: String| ApiError::BadRequest {
         message: format!("{} in version {:?} cannot be handled as a {}: {why}", K::KIND, resource.version(), K::KIND),

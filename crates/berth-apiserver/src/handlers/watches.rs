@@ -1,14 +1,15 @@
-//! How many watches a user has, and how long each lasts.
+//! The number of a user's watches, and their duration.
 
 use super::Exchange;
 use crate::{limits::Share, status::Refusal};
 use futures::future::BoxFuture;
 use std::time::Duration;
 
-/// Without `timeoutSeconds` a watch lasts this long, and up to twice as long, so that not all end at once.
+/// The minimum duration of a watch without `timeoutSeconds`. The duration is random up to twice as long, so that
+/// watches do not end at the same time.
 const WATCH_SECONDS_MIN: u64 = 30 * 60;
 
-/// A place for one more watch of the caller.
+/// Takes a slot for another watch of the caller.
 pub(super) fn share_of_watches(exchange: &Exchange<'_>) -> Result<Option<Share<String>>, Refusal> {
     let user = exchange.user();
     if user.is_master() {
@@ -17,7 +18,7 @@ pub(super) fn share_of_watches(exchange: &Exchange<'_>) -> Result<Option<Share<S
     exchange.shared.watches.take(user.share().to_owned()).map(Some).ok_or(Refusal::Overloaded)
 }
 
-/// How long a watch lasts that does not say, and a log that is followed.
+/// Returns the duration of a watch without a timeout, and of a followed log.
 pub(super) fn follow_timeout(exchange: &Exchange<'_>) -> Duration {
     Duration::from_secs(WATCH_SECONDS_MIN + exchange.shared.rng.below(WATCH_SECONDS_MIN))
 }
@@ -25,7 +26,7 @@ pub(super) fn follow_timeout(exchange: &Exchange<'_>) -> Duration {
 pub(super) fn end_of_watch(exchange: &Exchange<'_>, timeout: Duration) -> BoxFuture<'static, ()> {
     let mut stopping = exchange.shared.stopping.clone();
     Box::pin(async move {
-        // Either way out, and also a server that is gone altogether, ends the watch.
+        // The timeout, the stop and the drop of the server each end the watch.
         let _ = tokio::time::timeout(timeout, stopping.wait_for(|stopping| *stopping)).await;
     })
 }

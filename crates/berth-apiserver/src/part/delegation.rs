@@ -1,4 +1,5 @@
-//! Asking the API server who somebody is and what they may, with bounds: anybody can have it asked.
+//! Delegates authentication and authorization to the API server, with limits, because any client can cause these
+//! requests.
 
 use crate::status::Refusal;
 use berth_rbac::User;
@@ -13,38 +14,38 @@ use std::{
 };
 use tokio::sync::Semaphore;
 
-/// The API server was not there, or did not say.
+/// The API server is unavailable, or its response is invalid.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct Unanswered(pub String);
 
-/// Who knows accounts and their rights: the API server that a part works on.
+/// The API server that authenticates and authorizes for a component.
 pub trait Delegate: Send + Sync {
-    /// Whose token this is; `None`: nobody's.
+    /// Returns the user of this token, or `None` if it is invalid.
     fn holder(&self, token: String) -> BoxFuture<'_, Result<Option<User>, Unanswered>>;
-    /// Whether they may do this with a path: `get`, `/metrics`.
+    /// Whether the user may use the verb on the path: `get`, `/metrics`.
     fn may<'a>(&'a self, user: &'a User, verb: &'a str, path: &'a str) -> BoxFuture<'a, Result<bool, Unanswered>>;
 }
 
-/// Questions at once.
+/// The maximum number of concurrent requests to the API server.
 const ASKED_MAX: usize = 4;
-/// Who waits to ask; whoever comes beyond is told to come again.
+/// The maximum number of waiting requests. Further ones are rejected with a retry interval.
 const WAITING_MAX: usize = 64;
-/// How long an answer is waited for, and how long it counts: as upstream's.
+/// The timeout of a response, and the lifetime of its cache entry, as upstream.
 const ANSWER_MAX: SignedDuration = SignedDuration::from_secs(10);
 const COUNTS_FOR: SignedDuration = SignedDuration::from_secs(10);
-/// How many answers are remembered of each kind.
+/// The maximum number of cached responses of each type.
 const REMEMBERED_MAX: usize = 256;
-/// A longer token is nobody's.
+/// Longer tokens are invalid.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
-/// Asks, so many at once, and remembers what was answered for a moment.
+/// Sends a limited number of concurrent requests, and caches the responses for a short time.
 pub(super) struct Delegation {
     delegate: Arc<dyn Delegate>,
     clock: Arc<dyn Clock>,
     asking: Semaphore,
     waiting: Semaphore,
-    /// By digest: a token is kept no longer than it takes to ask.
+    /// By digest, so that tokens are in memory only during their request.
     holders: Remembered<[u8; 32], Option<Arc<User>>>,
     /// By the digest of user, verb and path, which may be long.
     rights: Remembered<[u8; 32], bool>,
@@ -56,10 +57,10 @@ impl Delegation {
         Self { delegate, clock, asking, waiting, holders: Remembered::default(), rights: Remembered::default() }
     }
 
-    /// Whose token this is; `None`: nobody's.
+    /// Returns the user of this token, or `None` if it is invalid.
     ///
     /// # Errors
-    /// Nobody says, or too many ask.
+    /// The API server does not respond, or too many requests wait.
     pub(super) async fn holder(&self, token: &[u8]) -> Result<Option<Arc<User>>, Refusal> {
         let Some(text) = std::str::from_utf8(token).ok().filter(|token| token.len() <= TOKEN_BYTES_MAX) else { return Ok(None) };
         let digest = Sha256::digest(token).into();
@@ -71,10 +72,10 @@ impl Delegation {
         Ok(holder)
     }
 
-    /// Whether they may.
+    /// Whether the user may use the verb on the path.
     ///
     /// # Errors
-    /// Nobody says, or too many ask.
+    /// The API server does not respond, or too many requests wait.
     pub(super) async fn may(&self, user: &User, verb: &str, path: &str) -> Result<bool, Refusal> {
         let asked = digest(user, verb, path);
         if let Some(known) = self.rights.get(&asked, self.clock.now()) {
@@ -96,12 +97,13 @@ impl Delegation {
     }
 }
 
-/// All that decides about a right. As it is written here no two questions are one: texts stand in quotes.
+/// Returns a digest of all inputs of an authorization. The texts are quoted, so that different inputs have different
+/// encodings.
 fn digest(user: &User, verb: &str, path: &str) -> [u8; 32] {
     Sha256::digest(format!("{user:?} {verb:?} {path:?}")).into()
 }
 
-/// The last answers, each for [`COUNTS_FOR`].
+/// The last responses, each for [`COUNTS_FOR`].
 struct Remembered<K, V>(Mutex<BTreeMap<K, (Timestamp, V)>>);
 
 impl<K, V> Default for Remembered<K, V> {
@@ -116,7 +118,7 @@ impl<K: Ord + Clone, V: Clone> Remembered<K, V> {
         known.get(key).filter(|(at, _)| counts(*at, now)).map(|(_, value)| value.clone())
     }
 
-    /// The oldest goes where there are too many.
+    /// Adds an entry. Above the limit, it removes the oldest one.
     fn keep(&self, key: K, value: V, now: Timestamp) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|_, (at, _)| counts(*at, now));
@@ -139,7 +141,7 @@ mod tests {
     use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
     use tokio::task::yield_now;
 
-    /// Milliseconds, as they are set.
+    /// A clock that the test sets, in milliseconds.
     #[derive(Default)]
     struct ByHand(AtomicI64);
 
@@ -156,7 +158,7 @@ mod tests {
         }
 
         fn sleep_until(&self, _: Timestamp) -> BoxFuture<'static, ()> {
-            // Long enough for all others to do what they can.
+            // Long enough for the other tasks to progress as far as they can.
             async {
                 for _ in 0..10 {
                     yield_now().await;
@@ -166,7 +168,7 @@ mod tests {
         }
     }
 
-    /// Knows the token `good`, lets alice read, counts what it is asked, and says nothing of the token `slow`.
+    /// Accepts the token `good`, authorizes alice to read, counts the requests, and never responds to the token `slow`.
     #[derive(Default)]
     struct Counting(AtomicUsize);
 

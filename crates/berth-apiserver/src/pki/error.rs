@@ -1,73 +1,74 @@
-//! Why there are no certificates.
+//! Why certificates are unavailable.
 
 use jiff::Timestamp;
 use std::{io, path::PathBuf};
 
-/// Why there are no certificates.
+/// Why certificates are unavailable.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
     /// A file could not be read or written.
     #[error("could not use {path}")]
     File {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: io::Error,
     },
-    /// A kept file is damaged. Nothing is overwritten: somebody may need the old key.
+    /// A stored file is damaged. Nothing is overwritten, because the old key may still be needed.
     #[error(
         "{path} {fault}; restore it from a backup, or remove {} to start with a new authority, which clients must then trust",
         .path.parent().unwrap_or(.path).display()
     )]
     Damaged {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault.
         fault: Fault,
     },
-    /// A file is missing beside others that were made with it. Nothing is made in its place: clients have the old one.
+    /// A file is missing although others of the same creation exist. It is not recreated, because clients have the old
+    /// one.
     #[error(
         "{path} is missing, but {beside} exists; restore it from a backup, or remove {} to start with a new authority, which clients must then trust",
         .path.parent().unwrap_or(.path).display()
     )]
     Missing {
-        /// Which.
+        /// The missing file.
         path: PathBuf,
-        /// The name of one that is there.
+        /// The name of an existing one.
         beside: &'static str,
     },
-    /// The authority does not hold at the time that the machine's clock shows.
+    /// The CA is not valid at the machine's time.
     #[error(
         "the authority in {path} is valid from {from} until {until}, but this machine's clock shows {now}: set the clock. If the clock is correct, move {} away to start with a new authority, which clients must then trust",
         .path.parent().unwrap_or(.path).display()
     )]
     NotNow {
-        /// Where it is kept.
+        /// The file of the CA.
         path: PathBuf,
-        /// When it begins.
+        /// The start of its validity.
         from: Timestamp,
-        /// When it ends.
+        /// Its expiry.
         until: Timestamp,
-        /// What time it is said to be.
+        /// The machine's time.
         now: Timestamp,
     },
-    /// A certificate could not be made.
+    /// A certificate could not be created.
     #[error("could not create the certificate of {subject}")]
     Make {
-        /// Whose.
+        /// The subject of the certificate.
         subject: &'static str,
-        /// Why.
+        /// The cause.
         source: rcgen::Error,
     },
 }
 
-/// What is wrong with a file of keys.
+/// The fault of a file with keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
-    /// It cannot be read as what it should be.
+    /// Its content cannot be parsed.
     #[error("contains no usable certificate or key")]
     Unusable,
-    /// Of an authority: none is made like this.
+    /// The certificate of a CA was modified after it was signed.
     #[error("contains a certificate that was changed after it was signed")]
     Changed,
 }

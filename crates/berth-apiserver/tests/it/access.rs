@@ -1,4 +1,4 @@
-//! Who gets in, and what they may do, asked over real sockets.
+//! Authentication and authorization over real sockets.
 
 use crate::common::{Answer, Client, MovedClock, TestServer};
 use berth_apiserver::{
@@ -45,8 +45,9 @@ async fn put_objects(server: &TestServer) {
     }
 }
 
-/// What viewers and editors of namespace `a` may do, with everything that can be asked of a Deployment, a Pod, a Secret and their
-/// subresources: `METHOD path: none | edit | both`. Bodies are bad on purpose: who may ask is told so, others are refused before.
+/// The rights of viewers and editors of namespace `a`, for every request about a Deployment, a Pod, a Secret and their
+/// subresources: `METHOD path: none | edit | both`. The bodies are invalid on purpose: an authorized user gets that
+/// error, others are rejected before.
 const QUESTIONS: &str = "
 GET /apis/apps/v1/namespaces/a/deployments: both
 GET /apis/apps/v1/namespaces/a/deployments?watch=true&timeoutSeconds=1: both
@@ -201,7 +202,7 @@ async fn token(client: &mut Client, account: &str, spec: Value) -> Answer {
 #[tokio::test]
 async fn tokens_begin_and_end_by_the_time_that_stamps_objects() {
     let clock = Arc::new(MovedClock::default());
-    // It was set back by an hour since: what is made now begins in the future of the machine's clock.
+    // The clock was set back by an hour since, so a new certificate is not valid yet by the machine's clock.
     clock.set_ahead(60);
     let server = TestServer::start_by(Arc::<MovedClock>::clone(&clock), |_| ()).await;
     let mut admin = server.admin().await;

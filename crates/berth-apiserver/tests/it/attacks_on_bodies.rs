@@ -1,4 +1,4 @@
-//! Requests that are built to cost more than they should, or to be read as something else than they say.
+//! Attacks with requests that are more expensive than they appear, or that could be decoded as something else.
 
 use crate::common::{Answer, Client, Protocol, TestServer, connect};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -14,7 +14,7 @@ const JSON_PATCH: &str = "application/json-patch+json";
 const MERGE_PATCH: &str = "application/merge-patch+json";
 const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 const APPLY_PATCH: &str = "application/apply-patch+yaml";
-/// Far longer than an answer takes on a busy machine, far shorter than doing what is asked would.
+/// Far longer than a response on a busy machine, far shorter than the full work of these requests.
 const AT_ONCE: Duration = Duration::from_secs(30);
 
 async fn send(server: &TestServer, method: Method, path: &str, content_type: &str, body: impl Into<bytes::Bytes>) -> Answer {
@@ -56,7 +56,7 @@ async fn yaml_that_unfolds_to_billions_is_refused() {
             assert!([400, 413].contains(&answer.code.as_u16()), "{method} {content_type}: {}", answer.text());
         }
     }
-    // Aliases that stay small are YAML as any other.
+    // Aliases that stay small are valid YAML.
     assert_eq!(send(&server, Method::PUT, &format!("{CONFIG_MAPS}/c"), YAML, merged).await.code, 200);
 }
 
@@ -91,7 +91,7 @@ async fn nesting_without_end_is_refused() {
 #[tokio::test]
 async fn yaml_nests_as_deep_as_json() {
     let server = TestServer::start().await;
-    // What is no field is dropped, but read first. The object is one level itself.
+    // Unknown fields are dropped, but decoded first. The object itself is one level.
     let nested = |depth: usize| {
         let value = format!("{}{}", "[".repeat(depth - 1), "]".repeat(depth - 1));
         format!(r#"{{"metadata": {{"generateName": "c-"}}, "nothing": {value}}}"#)
@@ -177,7 +177,7 @@ async fn what_is_not_quite_an_object_is_refused() {
     }
 }
 
-/// They are decoded before the work is charged to anybody.
+/// They are decoded before the work is charged to a user.
 #[tokio::test]
 async fn options_of_a_deletion_are_short() {
     let server = TestServer::start().await;
@@ -214,7 +214,7 @@ async fn names_and_texts_longer_than_allowed_are_refused() {
         (json!({"metadata": {"name": "c"}, "data": {"a": "x".repeat((1 << 20) + 1)}}), 422),
         (json!({"metadata": {"name": "c"}, "binaryData": {"a": "AAAA".repeat(400_000)}}), 422),
     ] {
-        // How large an object is counts when it is stored.
+        // The size of an object counts when it is stored.
         let dry_run = if code == 413 { "" } else { "?dryRun=All" };
         let answer = send(&server, Method::POST, &format!("{CONFIG_MAPS}{dry_run}"), JSON, object.to_string()).await;
         assert_eq!(answer.code, code, "{} for {}", &answer.text()[..200.min(answer.body.len())], &object.to_string()[..60]);

@@ -1,4 +1,4 @@
-//! Attempts to be somebody else, to do what one may not, and to find out what one should not.
+//! Attempts to use another identity, to exceed rights, and to read secret information.
 
 use crate::common::{Client, Protocol, TestServer};
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -12,7 +12,7 @@ const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const ISSUER: &str = "https://kubernetes.default.svc.cluster.local";
 
-/// Alice edits namespace `default`, by a role that names everything there; elsewhere is a secret.
+/// Alice edits the namespace `default`, with a role for everything there. Another namespace has a secret.
 async fn server() -> (TestServer, Client) {
     let server = TestServer::start().await;
     let mut admin = server.admin().await;
@@ -63,7 +63,7 @@ async fn paths_written_in_other_ways_lead_nowhere_else() {
         "/apis/apps/v1/secrets",
         "/apis//v1/namespaces/kube-system/secrets/s",
         "/apis/core/v1/namespaces/kube-system/secrets/s",
-        // Of the whole cluster, asked for as if inside her namespace.
+        // Cluster-scoped, requested as if it were in her namespace.
         "/api/v1/namespaces/default/nodes",
         "/api/v1/namespaces/default/nodes/n",
         "/apis/rbac.authorization.k8s.io/v1/namespaces/default/clusterroles",

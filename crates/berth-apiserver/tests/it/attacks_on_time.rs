@@ -1,4 +1,4 @@
-//! Requests of one user that cost the server much time: they cost as much more as they are longer, and cost nobody else anything.
+//! Expensive requests of one user: their cost is linear in their length, and they do not delay other users.
 
 use crate::common::{Answer, Client, TestServer, next_line};
 use berth_apiserver::Config;
@@ -17,11 +17,11 @@ use tokio::{
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const DEPLOYMENT: &str = "/apis/apps/v1/namespaces/default/deployments/d";
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any operation here, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
 const SOON: Duration = Duration::from_millis(50);
 
-/// Keeps so many threads at something until what is returned is dropped.
+/// Occupies this many threads until the result is dropped.
 fn occupy(runtime: &Runtime, threads: usize) -> mpsc::Sender<()> {
     let (end, ends) = mpsc::channel();
     let ends = Arc::new(Mutex::new(ends));
@@ -30,7 +30,7 @@ fn occupy(runtime: &Runtime, threads: usize) -> mpsc::Sender<()> {
         let (began, ends) = (began.clone(), Arc::clone(&ends));
         runtime.spawn(async move {
             began.send(()).expect("the test waits");
-            // One waits for the end, the others for that one.
+            // One thread waits for the end, the others for that thread.
             let _ = ends.lock().map(|ends| ends.recv());
         });
     }
@@ -53,7 +53,7 @@ async fn administrators_and_health_have_threads_that_no_users_work_takes() {
         let mut alice = server.user("alice", &["editors"]).await;
         let listed = timeout(SOON.max(PATIENCE * u32::from(is_answered)), alice.get(CONFIG_MAPS)).await;
         assert_eq!(listed.map(|list| list.code.as_u16()).ok(), is_answered.then_some(200));
-        // Neither do they take what is short from each other.
+        // Users do not delay each other's short requests either.
         let mut bob = server.user("bob", &["editors"]).await;
         assert_eq!(bob.post(CONFIG_MAPS, &json!({"metadata": {"name": "a"}})).await.code, 201);
         assert_eq!(bob.get(&format!("{CONFIG_MAPS}/a")).await.code, 200);
@@ -86,7 +86,7 @@ async fn send(client: &mut Client, (method, path, content_type, body): (Method, 
     client.send(method, path, &[("content-type", content_type)], body.to_owned()).await
 }
 
-/// A request, and one that is much shorter.
+/// A request, and a much shorter one.
 struct Case {
     name: &'static str,
     method: Method,
@@ -94,7 +94,7 @@ struct Case {
     content_type: &'static str,
     length: usize,
     body: fn(usize) -> Value,
-    /// What there must be before: sent by the same method, and not only tried.
+    /// The objects that must exist, created by the same method without a dry run.
     made_before: bool,
     codes: &'static [u16],
 }
@@ -164,7 +164,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What the processor has spent on this thread, which is all that a test and its server have: others that run meanwhile do not count.
+/// Returns the CPU time of this thread, which runs the test and its server. Other threads do not count.
 fn spent() -> Duration {
     let spent = clock_gettime(ClockId::ThreadCPUTime);
     Duration::try_from(spent).expect("a thread's time only grows")
@@ -190,7 +190,8 @@ async fn cheapest(server: &TestServer, case: &Case, length: usize) -> Duration {
 /// How much shorter the other request is.
 const TIMES: usize = 32;
 
-/// What is so many times as long takes a little more than so many times the time; where each part is compared with each other, thousands.
+/// A request of this many times the length takes slightly more than this many times the time. A quadratic algorithm
+/// would take thousands of times.
 #[tokio::test]
 async fn what_is_longer_costs_as_much_more_and_no_more() {
     let mut dear = Vec::new();

@@ -1,4 +1,4 @@
-//! Bytes that are no honest HTTP or TLS, and faults of the server itself.
+//! Invalid HTTP and TLS, and faults of the server itself.
 
 use crate::common::{MachineClock, MachineRng, Protocol, TestServer, connect};
 use berth_api::FeatureGates;
@@ -19,15 +19,15 @@ use tokio::{
 };
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any operation here, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// All that the server says to these bytes before it closes the connection.
+/// Sends these bytes. Returns everything that the server sends before it closes the connection.
 async fn said_to(server: &TestServer, bytes: &str) -> String {
     let mut stream = connect(server, Some(&server.pki.admin), Protocol::Http1).await;
     stream.write_all(bytes.as_bytes()).await.expect("sent");
     let mut answer = Vec::new();
-    // An end without a goodbye is an end too.
+    // A connection that closes without a TLS alert is closed too.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("the server closes the connection");
     String::from_utf8(answer).expect("text")
 }
@@ -87,7 +87,7 @@ async fn lines_that_are_no_http_are_refused() {
 async fn tls_older_than_1_2_is_refused() {
     let server = TestServer::start().await;
     for version in [[3, 0], [3, 1], [3, 2]] {
-        // A hello with two suites, signature algorithms, groups and point formats that the server knows.
+        // A ClientHello with two supported suites, signature algorithms, groups and point formats.
         let mut hello = version.to_vec();
         hello.extend_from_slice(&[7; 32]);
         hello.extend_from_slice(&[0, 0, 4, 0, 0x2f, 0xc0, 0x2b, 1, 0]);
@@ -102,7 +102,7 @@ async fn tls_older_than_1_2_is_refused() {
     }
 }
 
-/// A store that panics at keys with `panic` in them, and is as well as the test says.
+/// A store that panics for keys with `panic` in them, and has the health that the test sets.
 struct Brittle(MemoryStore, Mutex<Health>);
 
 fn touch(key: &Key) {

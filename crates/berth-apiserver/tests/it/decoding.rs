@@ -1,4 +1,5 @@
-//! What decoders must refuse, over the wire and in each encoding: an answer below 500 that says why, and nothing is made.
+//! Bodies that decoders must reject, in each encoding: the response has a code below 500 and a reason, and nothing is
+//! created.
 
 use crate::common::{Client, TestServer};
 use hyper::Method;
@@ -14,10 +15,10 @@ const JSON: &str = "application/json";
 const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-/// Far deeper than any object, and than what a thread's stack would take.
+/// Far deeper than any object, and than the stack of a thread allows.
 const DEEP: usize = 10_000;
 
-/// Posts each body; the answer must have the code and a message with the text.
+/// Posts each body. Checks the code and the text of the response.
 async fn check(media_type: &str, cases: Vec<(&str, Vec<u8>, u16, &str)>) {
     let server = TestServer::start().await;
     let mut client = server.admin().await;
@@ -32,7 +33,7 @@ async fn check(media_type: &str, cases: Vec<(&str, Vec<u8>, u16, &str)>) {
     }
 }
 
-/// Names of the objects that a test made.
+/// Returns the names of the objects that a test created.
 async fn made(client: &mut Client, path: &str) -> Vec<String> {
     let list = client.get(path).await.json();
     let names = list["items"].as_array().expect("a list").iter().map(|item| item["metadata"]["name"].to_string());
@@ -126,7 +127,7 @@ async fn yaml_that_is_not_what_it_should_be_is_refused() {
     .await;
 }
 
-/// A field of bytes.
+/// Writes a field of bytes.
 fn put(out: &mut Vec<u8>, number: u8, bytes: &[u8]) {
     out.push(number << 3 | 2);
     let mut length = bytes.len();
@@ -146,7 +147,7 @@ fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
     out
 }
 
-/// A body of a kind, with the name `a` and further fields.
+/// Returns a body of a kind, with the name `a` and further fields.
 fn body(api_version: &str, kind: &str, fields: &[u8]) -> Vec<u8> {
     let metadata = message(&[(1, &message(&[(1, b"a")]))]);
     named(api_version, kind, &[metadata.as_slice(), fields].concat())

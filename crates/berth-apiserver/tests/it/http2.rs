@@ -1,4 +1,4 @@
-//! Hostile HTTP/2, frame by frame: each connection is bounded or closed, and another client is served at once.
+//! Attacks over HTTP/2, frame by frame: the server limits or closes each connection, and serves another client at once.
 
 use crate::common::{Client, Protocol, TestServer, connect};
 use berth_apiserver::{Limits, pki::Pair};
@@ -13,9 +13,9 @@ use tokio::{
 use tokio_rustls::client::TlsStream;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any operation here, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// More of anything than a server that counts would take.
+/// More than any limit of the server.
 const MANY: u32 = 20_000;
 
 const DATA: u8 = 0;
@@ -50,7 +50,7 @@ fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A header in HPACK, neither indexed nor compressed.
+/// Returns a header in HPACK, neither indexed nor compressed.
 fn header(name: &str, value: &str) -> Vec<u8> {
     let mut bytes = vec![0];
     for text in [name, value] {
@@ -60,7 +60,7 @@ fn header(name: &str, value: &str) -> Vec<u8> {
     bytes
 }
 
-/// A length in HPACK: seven bits, then seven at a time.
+/// Writes a length in HPACK: seven bits, then seven at a time.
 fn integer(bytes: &mut Vec<u8>, mut value: usize) {
     let byte = |value: usize| u8::try_from(value).expect("seven bits");
     if value < 127 {
@@ -92,14 +92,14 @@ fn reset(stream: u32) -> Vec<u8> {
     frame(RST_STREAM, 0, stream, &CANCEL.to_be_bytes())
 }
 
-/// A connection that says what it likes.
+/// A connection that can send any frames.
 struct Attacker {
     reader: ReadHalf<TlsStream<TcpStream>>,
     writer: WriteHalf<TlsStream<TcpStream>>,
 }
 
 impl Attacker {
-    /// Greets with these settings.
+    /// Connects and sends these settings.
     async fn connect(server: &TestServer, settings: &[u8]) -> Self {
         let (reader, mut writer) = split(connect(server, Some(&server.pki.admin), Protocol::Http2).await);
         let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, settings)[..]].concat();
@@ -107,7 +107,7 @@ impl Attacker {
         Self { reader, writer }
     }
 
-    /// Takes nothing of any answer but its head.
+    /// Connects with a window that allows only the heads of responses.
     async fn without_window(server: &TestServer, certificate: Option<&Pair>) -> Self {
         let (reader, writer) = split(connect(server, certificate, Protocol::Http2).await);
         let mut attacker = Self { reader, writer };
@@ -116,7 +116,7 @@ impl Attacker {
         attacker
     }
 
-    /// The heads of so many answers.
+    /// Reads the heads of this many responses.
     async fn heads(&mut self, count: u32) -> Vec<Vec<u8>> {
         let mut heads = Vec::new();
         for _ in 0..count {
@@ -125,7 +125,7 @@ impl Attacker {
         heads
     }
 
-    /// So many short answers, which are taken from now on.
+    /// Opens the window and reads this many short responses.
     async fn bodies(&mut self, count: u32) -> Vec<Frame> {
         self.send(&frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 65_535))).await;
         let mut bodies = Vec::new();
@@ -149,7 +149,7 @@ impl Attacker {
         Ok(Frame { kind: head[3], flags: head[4], stream, payload })
     }
 
-    /// The next frame of this kind.
+    /// Returns the next frame of this type.
     async fn wait_for(&mut self, kind: u8) -> Frame {
         let found = async {
             loop {
@@ -162,7 +162,7 @@ impl Attacker {
         timeout(PATIENCE, found).await.unwrap_or_else(|_| panic!("no frame of kind {kind}"))
     }
 
-    /// Sends one flood after the other without reading any answer, until the server has enough; whether it ever had.
+    /// Sends floods without reading any response, until the server closes the connection. Returns whether it did.
     async fn cuts_off(mut self, mut flood: impl FnMut(u32) -> Vec<u8>) -> bool {
         let write = async {
             for number in 0..MANY {
@@ -180,7 +180,7 @@ impl Attacker {
     }
 }
 
-/// Somebody else is answered, at once.
+/// Checks that another client is served at once.
 async fn check_served(server: &TestServer) {
     let asked = async { server.admin().await.get(CONFIG_MAPS).await.code };
     assert_eq!(timeout(Duration::from_secs(5), asked).await.expect("at once"), 200);
@@ -194,7 +194,7 @@ async fn check_cut_off(settings: &[u8], flood: impl FnMut(u32) -> Vec<u8>) {
     check_served(&server).await;
 }
 
-/// Streams of a client: 1, 3, 5, …
+/// The streams of a client: 1, 3, 5, ….
 fn stream(number: u32) -> u32 {
     2 * number + 1
 }
@@ -206,7 +206,7 @@ async fn rapid_resets_close_the_connection() {
 
 #[tokio::test]
 async fn resets_that_the_server_is_made_to_send_close_the_connection() {
-    // A window that grows by nothing is a fault of the stream, which the server must reset.
+    // A window update of 0 is a stream error, which the server must answer with a reset.
     let no_growth = |stream| frame(WINDOW_UPDATE, 0, stream, &[0; 4]);
     check_cut_off(&[], |number| [get(stream(number), CONFIG_MAPS), no_growth(stream(number))].concat()).await;
 }
@@ -237,7 +237,7 @@ async fn empty_continuations_close_the_connection() {
 
 #[tokio::test]
 async fn a_small_block_that_unfolds_to_huge_headers_closes_the_connection() {
-    // One header into the table of headers, then named by one byte each.
+    // Adds one header to the header table, then references it with one byte each.
     let mut block = request("GET", "/version", &[]);
     block.push(0x40);
     block.extend_from_slice(&header("x-bomb", &"y".repeat(4000))[1..]);
@@ -254,7 +254,8 @@ async fn floods_of_pings_and_settings_do_not_pile_up_answers() {
     for flood in [frame(PING, 0, 0, &[0; 8]), frame(SETTINGS, 0, 0, &[]), frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 1 << 16))] {
         let server = TestServer::start_limited(Limits { stall_timeout: Duration::from_millis(200), ..Limits::default() }).await;
         let mut attacker = Attacker::connect(&server, &[]).await;
-        // Nothing is read: answers fill the socket, then the server stops to read, then it gives the connection up.
+        // The attacker reads nothing: responses fill the socket, then the server stops reading, then it closes the
+        // connection.
         let flooding = async {
             let many = flood.repeat(1000);
             for _ in 0..MANY {
@@ -307,11 +308,11 @@ async fn an_answer_that_nobody_takes_is_given_up_with_its_seats() {
     let alice = server.certificate("alice", &["editors"]);
     let (reader, writer) = split(connect(&server, Some(&alice), Protocol::Http2).await);
     let mut attacker = Attacker { reader, writer };
-    // A window of one byte: enough to begin.
+    // A window of one byte, enough to begin.
     let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 1))[..]].concat();
     attacker.send(&[greeting, get(1, CONFIG_MAPS)].concat()).await;
     attacker.wait_for(DATA).await;
-    // Pings are answered all the time, and alice's seat is free again once her list is given up.
+    // Pings are answered all the time, and alice's seat is free again after her list is canceled.
     let executing = r#"apiserver_flowcontrol_current_executing_requests{flow_schema="global-default",priority_level="readonly"} "#;
     let mut is_reset = false;
     let freed = async {
@@ -332,7 +333,7 @@ async fn an_answer_that_nobody_takes_is_given_up_with_its_seats() {
 }
 
 impl Attacker {
-    /// Alice, who lets come so many bytes of each of so many answers.
+    /// Connects as alice, with a window of this many bytes for each of this many responses.
     async fn sips(server: &TestServer, path: &str, answers: u32, window: u32) -> Self {
         let alice = server.certificate("alice", &["editors"]);
         let (reader, writer) = split(connect(server, Some(&alice), Protocol::Http2).await);
@@ -343,7 +344,7 @@ impl Attacker {
         attacker
     }
 
-    /// How many of so many answers are 200.
+    /// Returns how many of this many responses have code 200.
     async fn successes(&mut self, answers: u32) -> usize {
         const STATUS_200: u8 = 0x88;
         let mut found = 0;
@@ -354,7 +355,7 @@ impl Attacker {
     }
 }
 
-/// A server with a config map of so many bytes, and its path.
+/// Returns a server with a config map of this size, and its path.
 async fn with_config_map(limits: Limits, bytes: usize) -> (TestServer, String) {
     let server = TestServer::start_limited(limits).await;
     server.let_edit("editors").await;
@@ -368,7 +369,7 @@ async fn what_a_connection_has_of_answers_counts_until_it_is_taken() {
     let limits = Limits { answer_bytes: 4 << 20, queue_wait: Duration::from_millis(50), ..Limits::default() };
     let (server, path) = with_config_map(limits, 40_000).await;
     let mut attacker = Attacker::sips(&server, &path, 100, 1).await;
-    // Three quarters of 4 MiB, of which each takes 48 KiB.
+    // Three quarters of 4 MiB. Each response takes 48 KiB.
     assert_eq!(attacker.successes(100).await, 64);
     let mut other_of_alice = server.user("alice", &["editors"]).await;
     for _ in 0..3 {
@@ -389,12 +390,12 @@ async fn short_answers_that_nobody_takes_keep_their_seats() {
     let limits = Limits { requests_inflight: 8, queue_wait: Duration::from_millis(50), ..Limits::default() };
     let (server, path) = with_config_map(limits, 10_000).await;
     let mut attacker = Attacker::sips(&server, &path, 60, 1).await;
-    // As many as 64 KiB, then as many as one user has seats.
+    // As many as fit in 64 KiB, then as many as the seats of one user.
     assert_eq!(attacker.successes(60).await, 6 + 6);
     assert_eq!(server.user("bob", &["editors"]).await.get(&path).await.code, 200);
 }
 
-/// They keep no seat, as nobody works for them any more: so each is short, whatever was asked.
+/// Errors hold no seat, because their requests are complete. So each must be short, for every request.
 #[tokio::test]
 async fn refusals_of_which_nothing_is_taken_are_short() {
     const BYTES_MAX: usize = 1024;
@@ -415,7 +416,8 @@ async fn refusals_of_which_nothing_is_taken_are_short() {
     }
 }
 
-/// What all strangers together leave where it is has a bound: beyond it, who has more than a few such answers is closed.
+/// Unread responses to anonymous clients have a common limit. Above it, connections with more than a few of them are
+/// closed.
 #[tokio::test]
 async fn strangers_do_not_fill_memory_with_refusals_that_they_do_not_take() {
     let server = TestServer::start_limited(Limits { strangers_unread: 300, ..Limits::default() }).await;
@@ -431,18 +433,18 @@ async fn strangers_do_not_fill_memory_with_refusals_that_they_do_not_take() {
     late.send(&ask(200)).await;
     timeout(PATIENCE, async { while late.next().await.is_ok() {} }).await.expect("it is closed: 300 are not taken");
     for (attacker, count) in &mut open {
-        // Others keep what they have.
+        // The other connections keep their responses.
         attacker.bodies(*count).await;
     }
     let mut newcomer = Attacker::without_window(&server, None).await;
-    // What was taken counts no more.
+    // Responses that were read no longer count.
     newcomer.send(&ask(200)).await;
     newcomer.heads(200).await;
 }
 
 #[tokio::test]
 async fn streams_of_which_nothing_is_taken_are_reset() {
-    // Without any window a piece waits for it; with one byte of it, the rest of the piece.
+    // Without a window, a whole piece waits. With a window of one byte, the rest of the piece waits.
     for (bytes, window) in [(10_000, 1), (40_000, 1), (10_000, 0), (40_000, 0)] {
         let limits = Limits { stall_timeout: Duration::from_millis(200), ..Limits::default() };
         let (server, path) = with_config_map(limits, bytes).await;
@@ -474,7 +476,7 @@ async fn answers_take_no_more_memory_together_than_there_is_for_them() {
     let greeting = [b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", &frame(SETTINGS, 0, 0, &setting(INITIAL_WINDOW_SIZE, 1))[..]].concat();
     attacker.send(&[greeting, get(1, &path)].concat()).await;
     attacker.wait_for(DATA).await;
-    // What she does not take is hers; three quarters of all is as much as she may have.
+    // Her unread responses count for her. She may have at most three quarters of the total.
     let mut other_of_alice = Client::connect(&server, Some(&alice), Protocol::Http1).await;
     let refused = other_of_alice.get(&path).await;
     assert_eq!((refused.code.as_u16(), refused.header("retry-after")), (429, Some("1")));

@@ -1,4 +1,4 @@
-//! A kind comes and goes while the server runs.
+//! A kind is added and removed at run time.
 
 use crate::common::{Client, TestServer, next_line, widget::widgets};
 use berth_identity::GroupResource;
@@ -12,7 +12,7 @@ const WIDGETS: &str = "/apis/example.com/v1/namespaces/default/widgets";
 const WIDGET: &str = "/apis/example.com/v1/namespaces/default/widgets/w";
 const MERGE: (&str, &str) = ("content-type", "application/merge-patch+json");
 
-/// A server, and the table of what it serves.
+/// Returns a server, and its resource table.
 async fn start() -> (TestServer, Arc<ResourceTable>) {
     let mut registry: Option<Registry> = None;
     let server = TestServer::start_changed(|config| registry = Some(config.registry.clone())).await;
@@ -23,7 +23,7 @@ fn widget(name: &str, color: &str) -> Value {
     json!({"apiVersion": GROUP_VERSION, "kind": "Widget", "metadata": {"name": name}, "spec": {"color": color}})
 }
 
-/// Everything that the server says about what it serves: documents and the ETag of aggregated discovery.
+/// Returns everything that describes the served resources: documents, and the ETag of aggregated discovery.
 async fn documents(client: &mut Client) -> [String; 6] {
     let accept = ("accept", "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
     let aggregated = client.send(Method::GET, "/apis", &[accept], "").await;

@@ -1,4 +1,4 @@
-//! What a server does with more than it can answer, and with clients that take or give too slowly.
+//! Overload, and clients that read or send too slowly.
 
 use crate::common::{Client, Log, Protocol, TestServer, connect, next_line};
 use berth_apiserver::{Limits, auth::User, pki::Pair};
@@ -14,11 +14,11 @@ use tokio::{
 use tokio_rustls::client::TlsStream;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any operation here, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
 const SOON: Duration = Duration::from_millis(50);
 
-/// Sends the head of a POST whose body never comes; the connection.
+/// Sends the head of a POST whose body never follows. Returns the connection.
 async fn stalled_post(server: &TestServer, certificate: Option<&Pair>, headers: &str) -> TlsStream<TcpStream> {
     let mut stream = connect(server, certificate, Protocol::Http1).await;
     let head = format!("POST {CONFIG_MAPS} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\r\n\r\n");
@@ -26,7 +26,7 @@ async fn stalled_post(server: &TestServer, certificate: Option<&Pair>, headers: 
     stream
 }
 
-/// The text that comes until nothing more does.
+/// Reads until the other side sends nothing more.
 async fn read_head(stream: &mut TlsStream<TcpStream>) -> String {
     let mut head = Vec::new();
     let read = async {
@@ -41,11 +41,11 @@ async fn read_head(stream: &mut TlsStream<TcpStream>) -> String {
 
 async fn ends(stream: &mut (impl AsyncReadExt + Unpin)) {
     let mut rest = Vec::new();
-    // An end without a goodbye is an end too.
+    // A connection that closes without a TLS alert is closed too.
     let _ = timeout(PATIENCE, stream.read_to_end(&mut rest)).await.expect("the server closes the connection");
 }
 
-/// The value of a metric, by its name and labels as they are written.
+/// Returns the value of a metric series in its text form.
 async fn metric(server: &TestServer, series: &str) -> u64 {
     let text = server.admin().await.get("/metrics").await.text();
     let line = text.lines().find_map(|line| line.strip_prefix(series)).unwrap_or_else(|| panic!("{series} in {text}"));
@@ -125,7 +125,7 @@ async fn who_may_not_is_told_so_before_the_body_is_read() {
         let head = read_head(&mut stream).await;
         assert!(head.starts_with(&format!("HTTP/1.1 {code}")), "{headers}: {head}");
     }
-    // Nor is what it says looked at.
+    // Its body is not decoded either.
     let mut mallory = Client::connect(&server, Some(&mallory), Protocol::Http1).await;
     for content_type in ["application/json", "text/plain"] {
         let answer = mallory.send(Method::POST, CONFIG_MAPS, &[("content-type", content_type)], "{").await;
@@ -193,9 +193,9 @@ async fn strangers_shut_nobody_out_who_proves_who_they_are() {
     for _ in 0..4 {
         strangers.push(TcpStream::connect(server.address).await.expect("it listens"));
         strangers.push(connect(&server, None, Protocol::Http2).await.into_inner().0);
-        // Idle is who has been answered, too.
+        // A client that has its response is idle too.
         assert_eq!(server.nobody().await.get("/version").await.code, 200);
-        // Somebody else comes.
+        // Another client connects.
         assert_eq!(server.user("bob", &[]).await.get("/version").await.code, 200);
     }
     for stranger in &mut strangers[..4] {
@@ -210,7 +210,7 @@ async fn failed_handshakes_are_told_of_once_a_second() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    // Of this thread, which is the server's too.
+    // The subscriber of this thread, which runs the server too.
     let _listening = tracing::subscriber::set_default(subscriber);
     let server = TestServer::start().await;
     let begun = Instant::now();
@@ -229,7 +229,7 @@ async fn failed_handshakes_are_told_of_once_a_second() {
 async fn connections_on_which_nothing_is_asked_are_closed() {
     let limits = Limits { handshake_timeout: SOON, head_timeout: SOON, idle_timeout: 4 * SOON, ..Limits::default() };
     let server = TestServer::start_limited(limits).await;
-    // Before TLS, inside a record of it, before a request, inside the head of one.
+    // Before TLS, inside a TLS record, before a request, and inside the head of a request.
     ends(&mut TcpStream::connect(server.address).await.expect("it listens")).await;
     let mut plain = TcpStream::connect(server.address).await.expect("it listens");
     plain.write_all(b"\x16\x03\x01").await.expect("sent");
@@ -252,7 +252,7 @@ async fn connections_on_which_nothing_is_asked_are_closed() {
 
 const READING: &str = r#"apiserver_flowcontrol_current_executing_requests{flow_schema="global-default",priority_level="readonly"}"#;
 
-/// Lists, and watches from there on with bookmarks, as informers do; the watch.
+/// Lists, then watches with bookmarks, as informers do. Returns the watch.
 async fn inform(client: &mut Client, path: &str) -> hyper::Response<hyper::body::Incoming> {
     let list = client.get(path).await;
     assert_eq!(list.code, 200, "{}", list.text());
@@ -284,7 +284,7 @@ async fn informers_leave_the_seats_of_reads_to_the_others() {
         assert_eq!(next_line(watch).await.expect("an event")["object"]["metadata"]["name"], "c");
     }
     assert_eq!(metric(&server, READING).await, 0, "nor when it has shown something");
-    // They end, and all list again.
+    // The watches end, and all clients list again.
     watches.clear();
     for client in &mut clients {
         assert_eq!(inform(client, CONFIG_MAPS).await.status(), 200);
@@ -366,7 +366,7 @@ async fn writes_are_charged_what_they_take_decoded() {
         201,
         "a long text is not much more"
     );
-    // What is stored takes more than there is: it gets all that one may have.
+    // The stored object needs more than the total, so the request gets the share of one user.
     let many: serde_json::Map<_, _> = (0..6_000).map(|at| (format!("k{at}"), json!("v"))).collect();
     assert_eq!(server.admin().await.post(CONFIG_MAPS, &json!({"metadata": {"name": "many"}, "data": many})).await.code, 201);
     let path = format!("{CONFIG_MAPS}/many");
@@ -382,7 +382,7 @@ async fn writes_are_charged_what_they_take_decoded() {
 async fn selectors_of_watches_are_charged_until_they_end() {
     let server = TestServer::start_limited(Limits { selector_bytes: 20_000, ..Limits::default() }).await;
     server.let_edit("editors").await;
-    // Some 4 KB each.
+    // About 4 KB each.
     let selector = (0..20).map(|at| format!("key{at}%20notin%20(v)")).collect::<Vec<_>>().join(",");
     let path = format!("{CONFIG_MAPS}?watch=true&labelSelector={selector}");
     let connect = async |name: &str| Client::connect(&server, Some(&server.certificate(name, &["editors"])), Protocol::Http2).await;
@@ -452,7 +452,7 @@ async fn a_stop_waits_for_no_stranger() {
     let mut half = connect(&server, None, Protocol::Http1).await;
     half.write_all(b"GET /version HTTP/1.1\r\nhost:").await.expect("sent");
     let body = stalled_post(&server, None, "content-length: 10").await;
-    // Each of them is being served.
+    // The server is handling each of them.
     assert_eq!(server.nobody().await.get("/version").await.code, 200);
     let begun = Instant::now();
     server.stop().await.expect("no panic");

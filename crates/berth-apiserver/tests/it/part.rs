@@ -1,4 +1,5 @@
-//! A part's server is bounded as an API server is: who floods it does not keep others from asking how it is.
+//! The server of a component has the same limits as an API server: a flood does not block health checks of other
+//! clients.
 
 use crate::common::MachineClock;
 use berth_apiserver::{
@@ -27,10 +28,10 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// Longer than anything here takes, so that a test fails instead of hanging.
+/// Longer than any operation here, so that a test fails instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Says no to everybody.
+/// A delegate that rejects every token and request.
 struct Nobody;
 
 impl Delegate for Nobody {
@@ -43,7 +44,7 @@ impl Delegate for Nobody {
     }
 }
 
-/// One series.
+/// Returns one series.
 fn metrics() -> prometheus::Registry {
     let registry = prometheus::Registry::new();
     let own = prometheus::IntGauge::new("own", "Its own").expect("a name");
@@ -51,7 +52,7 @@ fn metrics() -> prometheus::Registry {
     registry
 }
 
-/// One Deployment, and nothing else; or no answer.
+/// One Deployment and nothing else, or an error.
 struct One {
     answers: bool,
 }
@@ -118,10 +119,10 @@ impl Part {
         self.connector.connect(ServerName::try_from("localhost").expect("a name"), stream).await.expect("TLS")
     }
 
-    /// What is said to these bytes until the connection is closed.
+    /// Sends these bytes. Returns everything that the server sends before it closes the connection.
     async fn said_to(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect().await;
-        // What is refused by its beginning need not be read to its end.
+        // The server may reject the start of a request without reading the rest.
         let _ = stream.write_all(bytes).await;
         let mut answer = Vec::new();
         let _ = timeout(PATIENCE, stream.read_to_end(&mut answer)).await.expect("it closes the connection");
@@ -140,7 +141,7 @@ async fn who_holds_connections_open_does_not_keep_others_out() {
     }
     let answer = timeout(PATIENCE, part.said_to(ASKED)).await.expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok"), "{answer}");
-    // The oldest have given way.
+    // The oldest connections were closed.
     let mut closed = 0;
     for stream in &mut held {
         let ended = timeout(Duration::from_millis(10), stream.read_u8()).await;
@@ -195,7 +196,7 @@ async fn a_stop_of_a_part_waits_for_no_stranger() {
     let silent = TcpStream::connect(part.address).await.expect("it listens");
     let mut half = part.connect().await;
     half.write_all(b"GET /healthz HTTP/1.1\r\nhost:").await.expect("sent");
-    // Each of them is being served.
+    // The server is handling each of them.
     assert!(part.said_to(ASKED).await.starts_with("HTTP/1.1 200 "));
     let begun = Instant::now();
     part.stop.send(()).expect("it serves");

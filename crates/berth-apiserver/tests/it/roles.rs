@@ -1,11 +1,12 @@
-//! Two users of different roles, through every verb of every resource and subresource that discovery lists.
+//! Two users with different roles send every verb for every resource and subresource of discovery.
 
 use crate::common::{Client, TestServer};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
-/// What upstream's default roles say about the kinds that are served here, `role: verbs: group: resources`, written down by hand. Whoever
-/// may edit may view. The one difference is that viewers also see events in their newer form, which are the same objects.
+/// The rights of upstream's default roles for the kinds that berth serves, `role: verbs: group: resources`, written by
+/// hand. Editors have the rights of viewers too. The only difference from upstream is that viewers can also read events
+/// in their newer form, which are the same objects.
 const ROLES: &str = "
 view: get list watch: : configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods serviceaccounts services services/status
 view: get list watch: : bindings events limitranges namespaces/status pods/log pods/status resourcequotas resourcequotas/status namespaces
@@ -32,7 +33,7 @@ edit: create delete deletecollection patch update: networking.k8s.io: ingresses 
 edit: create delete deletecollection patch update: policy: poddisruptionbudgets
 ";
 
-/// What everybody with a name may do in the whole cluster.
+/// The cluster-wide rights of every authenticated user.
 const EVERYBODY: &str = "
 all: create: authorization.k8s.io: selfsubjectaccessreviews selfsubjectrulesreviews
 all: create: authentication.k8s.io: selfsubjectreviews
@@ -46,7 +47,7 @@ fn says(rules: &str, roles: &[&str], (verb, group, resource): (&str, &str, &str)
     })
 }
 
-/// A resource or subresource, as discovery lists it.
+/// A resource or subresource from discovery.
 #[derive(Debug)]
 struct Entry {
     group: String,
@@ -65,7 +66,7 @@ impl Entry {
         self.name.split_once('/').map(|(_, subresource)| subresource)
     }
 
-    /// The path of the collection, and of the object `name` or its subresource.
+    /// Returns the path of the collection, and of the object `name` or its subresource.
     fn paths(&self, namespace: &str, name: &str) -> (String, String) {
         let (plural, rest) =
             self.name.split_once('/').map_or((self.name.as_str(), String::new()), |(plural, sub)| (plural, format!("/{sub}")));
@@ -104,7 +105,7 @@ fn text(value: &Value) -> String {
     value.as_str().expect("a text").to_owned()
 }
 
-/// An object of the kind that can be created, without its metadata.
+/// Returns a valid object of the kind without its metadata.
 fn body(entry: &Entry, namespace: &str) -> Value {
     let pods = json!({"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
     let workload = || json!({"spec": {"selector": {"matchLabels": {"app": "x"}}, "template": pods}});
@@ -152,7 +153,7 @@ fn body(entry: &Entry, namespace: &str) -> Value {
     }
 }
 
-/// Names of the object that is there and of one that is not: those of addresses are addresses.
+/// Returns the names of an existing and of a missing object. Names of addresses must be addresses.
 fn names(entry: &Entry) -> [&'static str; 2] {
     if entry.kind == "IPAddress" { ["192.0.2.1", "192.0.2.2"] } else { ["x", "new"] }
 }
@@ -162,10 +163,10 @@ fn named(mut object: Value, name: &str) -> Value {
     object
 }
 
-/// One request: the verb that it needs, the method, the path, its content type, its body.
+/// One request: the required verb, the method, the path, its content type, its body.
 type Question = (&'static str, Method, String, &'static str, String);
 
-/// Every request that can be made of an entry, as good ones as the object `name` allows.
+/// Returns every possible request for an entry, as valid as the object `name` allows.
 async fn questions(entry: &Entry, namespace: &str, name: &str, admin: &mut Client) -> Vec<Question> {
     const JSON: &str = "application/json";
     let (collection, object) = entry.paths(namespace, name);
@@ -214,12 +215,12 @@ async fn questions(entry: &Entry, namespace: &str, name: &str, admin: &mut Clien
     questions
 }
 
-/// The revision of the newest write.
+/// Returns the revision of the newest write.
 async fn revision(admin: &mut Client) -> String {
     text(&admin.get("/api/v1/namespaces?limit=1").await.json()["metadata"]["resourceVersion"])
 }
 
-/// Makes an object `x` of every kind, in both namespaces where it is in one.
+/// Creates an object `x` of every kind, in both namespaces if it is namespaced.
 async fn put_objects(admin: &mut Client, entries: &[Entry]) {
     for entry in entries
         .iter()
@@ -265,7 +266,7 @@ async fn two_users_may_do_what_upstreams_roles_say_with_every_verb_of_every_reso
                     let is_inside = is_inside && namespace == "a" && !question.2.contains("/namespaces?");
                     let may = (is_inside && says(ROLES, roles, rule)) || says(EVERYBODY, &["all"], rule);
                     if may && question.0 == "watch" {
-                        // It would go on, so it has a connection of its own, which ends with it.
+                        // The watch would not end, so it has a connection of its own, which ends with it.
                         let watch = server.user(user, &[]).await.open(Method::GET, &question.2, &[], "").await;
                         assert_eq!(watch.status(), 200, "{entry:?}");
                     } else {
@@ -279,11 +280,12 @@ async fn two_users_may_do_what_upstreams_roles_say_with_every_verb_of_every_reso
     assert!(1000 < asked, "{asked}");
 }
 
-/// Who may is served, on trial; who may not is refused, and nothing is written.
+/// Checks that an authorized user is served with a dry run, and that another user is rejected and nothing is written.
 async fn check(client: &mut Client, admin: &mut Client, entry: &Entry, question: &Question, may: bool) {
     let (verb, method, path, content_type, body) = question;
     let separator = if path.contains('?') { '&' } else { '?' };
-    // What is refused would be real; what is allowed must leave the objects to the next question.
+    // A request that must be rejected is no dry run. An allowed one must leave the objects unchanged for the next
+    // request.
     let path = if may && *method != Method::GET { format!("{path}{separator}dryRun=All") } else { path.clone() };
     let headers = [("content-type", *content_type)];
     let before = if may { String::new() } else { revision(admin).await };

@@ -1,4 +1,4 @@
-//! The real server, asked over real sockets.
+//! The real server over real sockets.
 
 use crate::common::{self, Client, Protocol, TestServer, next_line};
 use berth_apiserver::{BindError, Server};
@@ -75,7 +75,7 @@ async fn objects_are_written_read_and_deleted_over_both_protocols() {
     }
 }
 
-/// A request may say during whose lead it is to happen: that can make a write fail, and nothing else.
+/// A request may contain a fencing token, which can make a write fail and has no other effect.
 #[tokio::test]
 async fn a_write_for_who_leads_no_longer_is_a_conflict() {
     const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
@@ -117,7 +117,7 @@ async fn a_refusal_reaches_a_client_that_is_still_sending() {
         ("/api/v1/namespaces/default/ships", "application/json", 404),
         ("/version", "application/json", 405),
     ] {
-        // The next one goes over the same connection, which would be cut if the body were left unread.
+        // The next request uses the same connection, which would be closed if the body were not read.
         let answer = client.send(Method::POST, path, &[("content-type", media_type)], body.clone()).await;
         assert_eq!(answer.code.as_u16(), code, "{path} {}", answer.text());
     }
@@ -158,7 +158,7 @@ async fn stopping_does_not_wait_for_watchers_that_do_not_read() {
     for protocol in [Protocol::Http1, Protocol::Http2] {
         let server = TestServer::start().await;
         let mut admin = server.admin().await;
-        // More than sockets hold.
+        // More than sockets buffer.
         for number in 0..24 {
             let created = admin.post(CONFIG_MAPS, &config_map(&format!("c{number}"), &"x".repeat(900_000))).await;
             assert_eq!(created.code, 201, "{}", created.text());
@@ -207,12 +207,12 @@ async fn what_cannot_be_understood_is_refused_by_its_own_code() {
     );
 }
 
-/// A protobuf field of bytes, shorter than 128.
+/// Returns a protobuf field of bytes, shorter than 128.
 fn field(number: u8, bytes: &[u8]) -> Vec<u8> {
     [&[number << 3 | 2, u8::try_from(bytes.len()).expect("short")], bytes].concat()
 }
 
-/// A protobuf body as text: what it holds here is ASCII.
+/// Returns a protobuf body as text. Its content here is ASCII.
 fn protobuf(api_version: &str, kind: &str, object: &[u8]) -> String {
     let type_meta = [field(1, api_version.as_bytes()), field(2, kind.as_bytes())].concat();
     let body = [b"k8s\0".to_vec(), field(1, &type_meta), field(2, object)].concat();

@@ -1,4 +1,4 @@
-//! What simulated pods say, and how what they cannot do is refused.
+//! The logs of simulated pods, and the errors for operations that they do not support.
 
 use crate::common::{Client, Protocol, TestServer};
 use http_body_util::BodyExt as _;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 const MERGE: [(&str, &str); 1] = [("content-type", "application/merge-patch+json")];
 
-/// The next piece of a log that is followed; `None` at its end.
+/// Returns the next piece of a followed log, or `None` at its end.
 async fn next_text(body: &mut Incoming) -> Option<String> {
     loop {
         let data = body.frame().await?.expect("the log goes on").into_data().expect("a log has no trailers");
@@ -33,7 +33,7 @@ fn running(is_ready: bool) -> Value {
     json!({"phase": "Running", "containerStatuses": [container], "conditions": [condition]})
 }
 
-/// A pod on a node, whose container runs.
+/// Creates a pod on a node with a running container.
 async fn a_running_pod(client: &mut Client, name: &str, annotations: &Value) {
     let pod = json!({"metadata": {"name": name, "annotations": annotations},
         "spec": {"nodeName": "n", "containers": [{"name": "c", "image": "i"}]}});
@@ -129,7 +129,7 @@ async fn what_needs_a_running_container_is_refused_with_the_reason() {
             assert_eq!((answer.code.as_u16(), found["reason"].as_str()), (405, Some("MethodNotAllowed")), "{method} {path}");
             assert_eq!(found["message"], why, "{method} {path}");
         }
-        // Who may not is not told.
+        // An unauthorized user does not get the reason.
         assert_eq!(server.user("stranger", &[]).await.send(method.clone(), &path, &[], "").await.code, 403, "{method} {path}");
     }
     let debug = admin.send(Method::PATCH, &format!("{PODS}/p/ephemeralcontainers"), &MERGE, "{}").await;

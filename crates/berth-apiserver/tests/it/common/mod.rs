@@ -1,4 +1,4 @@
-//! A server in the test's process, over a store in memory, and a client of it.
+//! A server in the test's process, over a memory store, and its client.
 
 #![allow(dead_code, reason = "every user takes a part")]
 
@@ -40,7 +40,7 @@ use std::{
 use tokio::{net::TcpStream, runtime::Handle, sync::oneshot, task::JoinHandle};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-/// The machine's time.
+/// The machine's clock.
 pub(crate) struct MachineClock;
 
 impl Clock for MachineClock {
@@ -54,7 +54,7 @@ impl Clock for MachineClock {
     }
 }
 
-/// The machine's time, as far ahead as the test says.
+/// The machine's clock, ahead by what the test sets.
 #[derive(Default)]
 pub(crate) struct MovedClock(AtomicI64);
 
@@ -84,7 +84,7 @@ impl Rng for MachineRng {
     }
 }
 
-/// What was logged, as text.
+/// The log output as text.
 #[derive(Clone, Default)]
 pub(crate) struct Log(pub(crate) Arc<Mutex<Vec<u8>>>);
 
@@ -99,18 +99,18 @@ impl std::io::Write for Log {
     }
 }
 
-/// The keys in a folder.
+/// Returns the credentials in a folder.
 pub(crate) fn pki(folder: &Path, bind: SocketAddr) -> Pki {
     let options = PkiOptions { folder, bind: bind.ip(), extra_names: &[], now: Timestamp::now() };
     Pki::load_or_create(&options, &MachineRng).expect("certificates")
 }
 
-/// What a server over an empty store needs.
+/// Returns the configuration of a server with an empty store.
 pub(crate) async fn config(folder: &Path, bind: SocketAddr) -> Config {
     config_by(Arc::new(MachineClock), folder, bind).await
 }
 
-/// The same, by another time.
+/// Returns the same with another clock.
 pub(crate) async fn config_by(clock: Arc<dyn Clock>, folder: &Path, bind: SocketAddr) -> Config {
     let rng = Arc::new(MachineRng);
     let pki = pki(folder, bind);
@@ -171,7 +171,7 @@ impl TestServer {
         Self::start_in(folder, config, None).await
     }
 
-    /// One whose credentials are in files.
+    /// Starts a server with credentials in files.
     pub(crate) async fn start_following(following: Following) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = config(folder.path(), ([127, 0, 0, 1], 0).into()).await;
@@ -195,7 +195,7 @@ impl TestServer {
         Self { address, pki, readiness, stop: Some(stop), serving, folder }
     }
 
-    /// Tells the server to stop; the handle ends when it has.
+    /// Stops the server. The handle resolves when it has stopped.
     pub(crate) fn stop(mut self) -> JoinHandle<()> {
         self.stop.take().expect("stopped once").send(()).expect("it runs");
         self.serving
@@ -205,17 +205,17 @@ impl TestServer {
         Client::connect(self, Some(&self.pki.admin), Protocol::Http1).await
     }
 
-    /// Somebody with a certificate.
+    /// Returns a client with a certificate.
     pub(crate) async fn user(&self, name: &str, groups: &[&str]) -> Client {
         Client::connect(self, Some(&self.certificate(name, groups)), Protocol::Http1).await
     }
 
-    /// A certificate for an hour.
+    /// Returns a certificate that is valid for an hour.
     pub(crate) fn certificate(&self, name: &str, groups: &[&str]) -> Pair {
         self.certificate_of(name, groups, (Timestamp::now(), SignedDuration::from_hours(1)))
     }
 
-    /// A certificate that holds from then on, for so long.
+    /// Returns a certificate with this validity.
     pub(crate) fn certificate_of(&self, name: &str, groups: &[&str], validity: (Timestamp, SignedDuration)) -> Pair {
         let groups: Vec<String> = groups.iter().map(ToString::to_string).collect();
         berth_apiserver::pki::issue(self.folder.path(), name, &groups, validity).expect("a certificate").client
@@ -251,7 +251,7 @@ pub(crate) struct Client {
     sender: Sender,
 }
 
-/// An answer, read whole.
+/// A complete response.
 pub(crate) struct Answer {
     pub(crate) code: StatusCode,
     pub(crate) headers: HeaderMap,
@@ -312,7 +312,7 @@ impl Client {
         Self { sender }
     }
 
-    /// Sends a request; its answer has begun.
+    /// Sends a request and returns after the head of the response.
     pub(crate) async fn open(
         &mut self,
         method: Method,
@@ -357,7 +357,7 @@ impl Client {
     }
 }
 
-/// The next line of a watch, as JSON; `None` at its end.
+/// Returns the next line of a watch as JSON, or `None` at its end.
 pub(crate) async fn next_line(body: &mut Incoming) -> Option<Value> {
     let frame = body.frame().await?.expect("the watch goes on");
     let data = frame.into_data().expect("a watch has no trailers");
