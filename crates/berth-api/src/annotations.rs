@@ -1,4 +1,4 @@
-//! Keys of annotations and labels that are contract, in Kubernetes and in berth.
+//! The keys of annotations and labels that Kubernetes and berth define.
 
 /// A Deployment's rollout number, on it and its ReplicaSets.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
@@ -42,73 +42,86 @@ pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 
 /// `podReplacementPolicy` of a Deployment, for clients and API servers that do not know the field.
 pub const BERTH_POD_REPLACEMENT_POLICY: &str = "berth.dev/pod-replacement-policy";
-/// On a Deployment or a ReplicaSet: when pods are replaced that somebody else deletes or evicts. Its values are those of the field.
+/// On a Deployment or a ReplicaSet: when pods are replaced that another client deletes or evicts. It has the values of
+/// the field.
 pub const BERTH_DELETED_POD_REPLACEMENT_POLICY: &str = "berth.dev/deleted-pod-replacement-policy";
-/// `Recreate` on a StatefulSet of type `OnDelete`, where the API server refuses the type `Recreate`.
+/// `Recreate` on a StatefulSet of type `OnDelete`, for API servers that reject the type `Recreate`.
 pub const BERTH_UPDATE_STRATEGY: &str = "berth.dev/update-strategy";
-/// `Revision` on a StatefulSet with rolling updates: unready pods of an older revision that hold the update up are deleted.
+/// `Revision` on a StatefulSet with rolling updates: deletes unready pods of an older revision that block the update.
 pub const BERTH_REPAIR: &str = "berth.dev/repair";
-/// `OnDeadline` on a Deployment or a StatefulSet: a template that was never complete and misses its progress deadline gives way to the last that was.
+/// `OnDeadline` on a Deployment or a StatefulSet: rolls back a template that was never complete and exceeds its
+/// progress deadline, to the last complete one.
 pub const BERTH_AUTO_ROLLBACK: &str = "berth.dev/auto-rollback";
-/// On a Deployment with rolling updates: in which steps a template that was never complete is rolled out; see [`crate::apps::steps`].
+/// On a Deployment with rolling updates: the steps in which a template that was never complete is rolled out. See
+/// [`crate::apps::steps`].
 pub const BERTH_STEPS: &str = "berth.dev/steps";
-/// On a ReplicaSet that is rolled out in steps: `REVISION/STEP@TIME`, the step that the rollout of this number is at, counted from 1, and since when.
-/// The Deployment controller alone writes it.
+/// On a ReplicaSet that is rolled out in steps: `REVISION/STEP@TIME`, the current step (from 1) of the rollout with
+/// this number, and its start. Only the Deployment controller writes it.
 pub const BERTH_STEP: &str = "berth.dev/step";
-/// On a Deployment: `REVISION/STEP/HASH`, that this wait of this rollout to the template of this hash is over. `berth rollout promote` writes it.
+/// On a Deployment: `REVISION/STEP/HASH`, which ends this wait of this rollout to the template with this hash.
+/// `berth rollout promote` writes it.
 pub const BERTH_PROMOTED: &str = "berth.dev/promoted";
-/// On a Deployment whose steps have an `analysis`: who is asked, by a name that the administrator gave; see [`crate::apps::analysis`].
+/// On a Deployment whose steps have an `analysis`: the provider, by the name from the administrator's configuration.
+/// See [`crate::apps::analysis`].
 pub const BERTH_ANALYSIS_PROVIDER: &str = "berth.dev/analysis-provider";
-/// On a Deployment whose steps have an `analysis`: what is asked.
+/// On a Deployment whose steps have an `analysis`: the query.
 pub const BERTH_ANALYSIS_QUERY: &str = "berth.dev/analysis-query";
-/// On a ReplicaSet that is rolled out in steps: what the last analysis of its rollout came to, as JSON: `place` (`REVISION/STEP`), `question` (a hash of provider and
-/// query), `outcome` (`waits`, `passed`, `failed`, `unanswered`), and `answer` or `why`. The Deployment controller alone writes it.
+/// On a ReplicaSet that is rolled out in steps: the result of the last analysis, as JSON: `place` (`REVISION/STEP`),
+/// `question` (a hash of provider and query), `outcome` (`waits`, `passed`, `failed`, `unanswered`), and `answer` or
+/// `why`. Only the Deployment controller writes it.
 pub const BERTH_ANALYSIS: &str = "berth.dev/analysis";
-/// On a Deployment or a StatefulSet: the last automatic rollback, as JSON: `revision` (the one that it made), `templateHash`, `fromRevision`, `toRevision`, `reason`
-/// (a word of `cause::Kind::reason`, if a cause is known) and `message`. What keeps the revisions `revision` and `fromRevision` has it too. Controllers
-/// write it.
+/// On a Deployment or a StatefulSet: the last automatic rollback, as JSON: `revision` (the new one), `templateHash`,
+/// `fromRevision`, `toRevision`, `reason` (a word of `cause::Kind::reason`, if a cause is known) and `message`. The
+/// objects of `revision` and `fromRevision` have it too. Controllers write it.
 pub const BERTH_ROLLBACK: &str = "berth.dev/rollback";
-/// On a Deployment or a StatefulSet, and on what keeps its revisions: hashes of the templates that were rolled back from automatically, oldest first,
-/// joined by commas. None of them is so again. Controllers write it.
+/// On a Deployment or a StatefulSet, and on the objects of its revisions: the hashes of automatically rolled back
+/// templates, oldest first, joined by commas. None of them is rolled back again. Controllers write it.
 pub const BERTH_ROLLED_BACK_TEMPLATES: &str = "berth.dev/rolled-back-templates";
-/// On a ReplicaSet or a ControllerRevision: the number of the last rollout to its template that was complete, with at least one pod. Written where
-/// [`BERTH_AUTO_ROLLBACK`] or [`BERTH_STEPS`] is set, by controllers alone.
+/// On a ReplicaSet or a ControllerRevision: the number of the last complete rollout to its template, with at least one
+/// pod. Only controllers write it, with [`BERTH_AUTO_ROLLBACK`] or [`BERTH_STEPS`].
 pub const BERTH_COMPLETED_REVISION: &str = "berth.dev/completed-revision";
-/// When that was.
+/// The time of that.
 pub const BERTH_COMPLETED_AT: &str = "berth.dev/completed-at";
-/// On a StatefulSet: after how many seconds without progress an update has failed that has pods which are not available. For [`BERTH_AUTO_ROLLBACK`].
+/// On a StatefulSet: the seconds without progress after which an update with unavailable pods has failed. For
+/// [`BERTH_AUTO_ROLLBACK`].
 pub const BERTH_PROGRESS_DEADLINE_SECONDS: &str = "berth.dev/progress-deadline-seconds";
 /// On a ControllerRevision of a StatefulSet with [`BERTH_AUTO_ROLLBACK`]: the progress of its rollout, as JSON: `revision`, the numbers that it changes
 /// (`from`, `end`), the fewest steps that were left (`left`) and since when (`at`), since when all pods are available (`availableSince`), and whether they
 /// were for long enough (`succeeded`). The StatefulSet controller writes it.
 pub const BERTH_PROGRESS: &str = "berth.dev/progress";
-/// `Delete` on a PersistentVolumeClaim of a StatefulSet: `whenScaled` said so while the pod of the claim was wanted. So it goes also where its pod does not
-/// exist when the set is scaled down; one that was kept when its pod was scaled away stays. The StatefulSet controller writes it.
+/// `Delete` on a PersistentVolumeClaim of a StatefulSet: `whenScaled` was `Delete` while the pod of the claim was
+/// wanted. So a scale-down deletes the claim even if its pod does not exist. A claim that an earlier scale-down kept
+/// stays. The StatefulSet controller writes it.
 pub const BERTH_WHEN_SCALED: &str = "berth.dev/when-scaled";
 
-/// On a Deployment or a StatefulSet: who changed its pod template last, as JSON ([`crate::apps::records::Change`]). The API server alone writes it, with the gate
-/// [`crate::Gate::RolloutRecords`]: what clients send is not taken over.
+/// On a Deployment or a StatefulSet: the author of the last change of its pod template, as JSON
+/// ([`crate::apps::records::Change`]). Only the API server writes it, with the gate [`crate::Gate::RolloutRecords`].
+/// Values of clients are ignored.
 pub const BERTH_CHANGED_BY: &str = "berth.dev/changed-by";
-/// On a Deployment or a StatefulSet: who changed its number of pods last ([`crate::apps::records::Scaling`]). As [`BERTH_CHANGED_BY`].
+/// On a Deployment or a StatefulSet: the author of the last change of its replicas ([`crate::apps::records::Scaling`]).
+/// As [`BERTH_CHANGED_BY`].
 pub const BERTH_SCALED_BY: &str = "berth.dev/scaled-by";
-/// On a Deployment: who promoted its newest rollout, and past which of its steps ([`crate::apps::records::Promotions`]). As [`BERTH_CHANGED_BY`].
+/// On a Deployment: the users who promoted its newest rollout, and the steps that they ended
+/// ([`crate::apps::records::Promotions`]). As [`BERTH_CHANGED_BY`].
 pub const BERTH_PROMOTED_BY: &str = "berth.dev/promoted-by";
-/// On a ReplicaSet or a ControllerRevision: its last rollout, as JSON: `revision`, `began`, `formerRevision` if it was rolled out before, `by` (what
-/// [`BERTH_CHANGED_BY`] said then), and `ended` with `at` and `how`. Controllers alone write it, with the same gate.
+/// On a ReplicaSet or a ControllerRevision: its last rollout, as JSON: `revision`, `began`, `formerRevision` if it was
+/// rolled out before, `by` (the [`BERTH_CHANGED_BY`] of that time), and `ended` with `at` and `how`. Only controllers
+/// write it, with the same gate.
 pub const BERTH_ROLLOUT: &str = "berth.dev/rollout";
-/// What the server, or a controller, says of changes and rollouts, and nobody else.
+/// The records of changes and rollouts, which only the server or a controller writes.
 pub const RECORDS: [&str; 4] = [BERTH_CHANGED_BY, BERTH_SCALED_BY, BERTH_PROMOTED_BY, BERTH_ROLLOUT];
-/// On what keeps a workload's revisions: where a rollout in steps is, and that a rollout was complete, which ends all steps. Controllers alone write it, whatever
-/// the gates.
+/// On the objects of a workload's revisions: the progress of a rollout in steps, and a complete rollout, which ends all
+/// steps. Only controllers write it, with any gates.
 pub const PLACES: [&str; 5] = [BERTH_STEP, BERTH_ANALYSIS, BERTH_COMPLETED_REVISION, BERTH_COMPLETED_AT, BERTH_PROGRESS];
 
-/// On what was given back to a kube-apiserver: the annotation that stands in the place of a field, and is to be turned back.
+/// On an object that was exported to a kube-apiserver: the annotation that replaces a field, and that an import
+/// converts back.
 pub const BERTH_GIVEN_BACK: &str = "berth.dev/given-back";
-/// On a node: the labels that it has by its shape, joined by commas, so that those are taken off again that a later shape does not have.
+/// On a node: the labels from its shape, joined by commas. A later shape without them removes them.
 pub const BERTH_NODE_LABELS: &str = "berth.dev/node-labels";
-/// On a persistent volume: what its simulated content is known by. The first pod that mounts it records it.
+/// On a persistent volume: the id of its simulated content. The first pod that mounts it writes the id.
 pub const CONTENT_ID: &str = "berth.dev/content-id";
-/// On a pod: the content ids that it found in its volumes when it started, `data=<id>,logs=<id>`.
+/// On a pod: the content ids in its volumes when it started, `data=<id>,logs=<id>`.
 pub const CONTENT_IDS: &str = "berth.dev/content-ids";
 
 /// On a pod: when a run of its simulated containers ends. With `.NAME`: of that container.

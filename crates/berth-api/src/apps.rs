@@ -2,7 +2,7 @@
 //!
 //! The first three are berth's own structs around upstream's pod template, because upstream's lack the fields of the proposals.
 
-// The macro stands before the modules that use it.
+// The macro precedes the modules that use it.
 /// Makes a struct of metadata, spec and status an object of `apps/v1`.
 macro_rules! apps_kind {
     ($kind:ident, $spec:ident, $status:ident, $plural:literal, $list:literal) => {
@@ -113,7 +113,7 @@ normal! {
     StatefulSetStatus { drop: conditions; visit: conditions; }
 }
 
-/// What a template of a kind may not have, in upstream's words for that kind.
+/// The fields that a template of a kind must not have, with upstream's messages for that kind.
 #[derive(Clone, Copy)]
 struct TemplateRules {
     empty_selector: &'static str,
@@ -137,7 +137,7 @@ fn not_negative(path: &Path, value: impl Into<i64>) -> Option<FieldError> {
     (value < 0).then(|| FieldError::invalid(path, value, "must be greater than or equal to 0"))
 }
 
-/// One count of a status that another bounds.
+/// A count of a status that must not exceed another.
 struct NotGreater {
     field: &'static str,
     count: i32,
@@ -152,13 +152,14 @@ fn not_greater(status: &Path, rules: &[NotGreater]) -> Vec<FieldError> {
     broken.map(|rule| FieldError::invalid(&status.child(rule.field), rule.count, rule.detail)).collect()
 }
 
-/// The fault of a collision count that falls or vanishes: the controllers would choose a name again that is taken.
+/// Returns the error of a collision count that decreases or disappears. The controllers would choose an existing name
+/// again.
 fn collision_count_kept(new: Option<i32>, old: Option<i32>) -> Option<FieldError> {
     let path = Path::new("status").child("collisionCount");
     (new < old).then(|| FieldError::invalid(&path, json!(new), "cannot be decremented"))
 }
 
-/// Faults of `spec.selector` and, if the selector can be used, of `spec.template`, by `check_template`.
+/// Validates `spec.selector` and, if the selector is valid, `spec.template` with `check_template`.
 fn validate_selector_and_template(
     selector: Option<&LabelSelector>,
     template: &PodTemplateSpec,
@@ -191,7 +192,7 @@ fn validate_selector_and_template(
     faults
 }
 
-/// Faults of the pods of a template. One that is stored already is not judged again: rules come to be that it was made without.
+/// Validates the pods of a template. A stored template is not validated again, because newer rules may reject it.
 fn validate_new_template(template: &PodTemplateSpec, old: Option<&PodTemplateSpec>) -> Vec<FieldError> {
     if old == Some(template) { Vec::new() } else { validate_template(template, &template_path()) }
 }
@@ -203,7 +204,7 @@ fn labels_match(selector: &Selector, template: &PodTemplateSpec) -> Option<Field
     (!matches).then(|| FieldError::invalid(&path, json!(labels), "`selector` does not match template `labels`"))
 }
 
-/// What a controller's pods may not have although pods may.
+/// Validates rules for the pods of a controller that do not apply to other pods.
 fn validate_template_of_workload(template: &PodTemplateSpec, rules: TemplateRules) -> Vec<FieldError> {
     let path = template_path().child("spec");
     let spec = template.spec.as_ref();
@@ -219,12 +220,13 @@ fn validate_template_of_workload(template: &PodTemplateSpec, rules: TemplateRule
     faults
 }
 
-/// The fault of a selector that an update changes.
+/// Returns the error of a selector that an update changes.
 fn validate_selector_kept(new: Option<&LabelSelector>, old: Option<&LabelSelector>) -> Option<FieldError> {
     (new != old).then(|| FieldError::invalid(&Path::new("spec").child("selector"), json!(new), "field is immutable"))
 }
 
-/// `faults` of an update without that of an invalid pod-deletion-cost, if the stored template has one too (KEP-2255).
+/// Removes the error of an invalid pod-deletion-cost from the `faults` of an update if the stored template has one too
+/// (KEP-2255).
 fn without_old_deletion_cost(mut faults: Vec<FieldError>, old: &PodTemplateSpec) -> Vec<FieldError> {
     let annotations = old.metadata.as_ref().and_then(|metadata| metadata.annotations.as_ref());
     let stored = annotations.and_then(|annotations| annotations.get(POD_DELETION_COST));
@@ -234,20 +236,20 @@ fn without_old_deletion_cost(mut faults: Vec<FieldError>, old: &PodTemplateSpec)
     faults
 }
 
-/// A status field whose gate is off is dropped unless the stored status has it.
+/// Drops a status field whose gate is off, unless the stored status has it.
 fn drop_disabled_terminating(new: &mut Option<i32>, old: Option<i32>, gates: &FeatureGates) {
     if old.is_none() && !gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas) {
         *new = None;
     }
 }
 
-/// Warnings about annotations beside the template that mean something only in it, where they are new.
+/// Returns warnings about new annotations of a workload that only have a meaning in its template.
 fn misplaced_annotations(metadata: &ObjectMeta, old: Option<&ObjectMeta>) -> Vec<String> {
     let is_new = old.is_none_or(|old| old.annotations != metadata.annotations);
     if is_new { simulation::misplaced(metadata) } else { Vec::new() }
 }
 
-/// The warning about a name that is too much for the names and host names of pods.
+/// Returns the warning about a name that is too long for the names and host names of pods.
 fn name_warning(metadata: &ObjectMeta) -> Option<String> {
     let reasons = check_dns_label(metadata.name.as_deref().unwrap_or_default());
     let text = "this is used in Pod names and hostnames, which can result in surprising behavior; a DNS label is recommended";

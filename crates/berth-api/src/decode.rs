@@ -1,4 +1,4 @@
-//! From bytes to objects: JSON with its duplicate keys, typed objects with their unknown fields, and where a wrong type stands.
+//! Decodes bytes to objects: finds duplicate keys and unknown fields, and reports the path of a wrong type.
 
 mod base64;
 mod codec;
@@ -22,14 +22,14 @@ use serde::{
 use serde_json::Value;
 use std::fmt::{self, Write as _};
 
-/// How many unknown or duplicate fields are reported at most, as upstream.
+/// The maximum number of reported unknown or duplicate fields, as upstream.
 const REPORTED_FIELDS_MAX: usize = 100;
 
 /// The object that `value` describes, and the paths of the fields that its kind does not have (`spec.Replicas`,
 /// `spec.template.spec.containers[0].foo`), sorted by path within each object, at most 100.
 ///
-/// A null stands for the empty value of the field's type, as in upstream's decoder: `labels: {a: null}` is `a: ""`.
-/// Absent `apiVersion` and `kind` are taken from `K`. Metadata that are empty count as absent.
+/// A null is decoded as the empty value of the field's type, as upstream: `labels: {a: null}` is `a: ""`. Missing
+/// `apiVersion` and `kind` are those of `K`. Empty metadata fields count as absent.
 ///
 /// # Errors
 /// A value of the wrong type or out of range, `apiVersion` or `kind` of another kind; with the path of the field.
@@ -39,7 +39,7 @@ pub fn decode<K: Codec + Metadata<Ty = ObjectMeta>>(value: Value) -> Result<(K, 
     Ok((object, unknown))
 }
 
-/// What a seed reads of `value`, and the paths of the fields that it ignored, as [`decode`] does for a type.
+/// Decodes `value` with a seed. Also returns the paths of ignored fields, as [`decode`] does for a type.
 ///
 /// # Errors
 /// A value that the seed cannot read, with the path of the field.
@@ -47,7 +47,8 @@ pub fn decode_by<'de, S: DeserializeSeed<'de>>(value: Value, seed: S) -> Result<
     typed::decode_by(value, seed)
 }
 
-/// The object in `bytes` that [`crate::Object::encode`] wrote. Skips what only clients' input needs: nulls, duplicates, unknown fields.
+/// Decodes bytes that [`crate::Object::encode`] wrote. It skips the checks for input of clients: nulls, duplicates,
+/// unknown fields.
 ///
 /// # Errors
 /// Bytes that are no JSON of a `K`.
@@ -55,7 +56,7 @@ pub fn decode_bytes<K: Codec>(bytes: &[u8]) -> Result<K, DecodeError> {
     K::decode_json(bytes).map_err(|error| DecodeError::new(String::new(), error.to_string()))
 }
 
-/// As [`decode_bytes`], of JSON as a tree.
+/// Does the same as [`decode_bytes`] for a JSON tree.
 ///
 /// # Errors
 /// A tree that is no `K`.
@@ -63,8 +64,8 @@ pub fn decode_tree<K: Codec>(tree: &Value) -> Result<K, DecodeError> {
     K::decode_tree(tree).map_err(|error| DecodeError::new(String::new(), error.to_string()))
 }
 
-/// For parts of objects; whole ones are read by [`Codec::decode_json`]. As `serde_json::from_slice`, in three quarters of its time: that the bytes are UTF-8 is
-/// found out once, and not for each string by itself.
+/// Decodes parts of objects. [`Codec::decode_json`] decodes whole ones. It takes three quarters of the time of
+/// `serde_json::from_slice`, because it checks UTF-8 once instead of for each string.
 ///
 /// # Errors
 /// Bytes that are no JSON of a `T`.
@@ -73,8 +74,8 @@ pub fn from_json<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, serde_jso
     serde_json::from_str(text)
 }
 
-/// Makes what the wire form prints only if it is not empty absent, so that metadata that mean the same are equal. Not `managedFields`: an
-/// empty list asks to forget the owners, an absent one to keep them.
+/// Replaces empty metadata fields that JSON omits by absent ones, so that equivalent metadata are equal.
+/// `managedFields` is an exception: an empty list resets the owners, an absent one keeps them.
 pub(crate) fn drop_empty(meta: &mut ObjectMeta) {
     [&mut meta.name, &mut meta.generate_name, &mut meta.namespace, &mut meta.resource_version, &mut meta.self_link, &mut meta.uid]
         .into_iter()
@@ -86,10 +87,10 @@ pub(crate) fn drop_empty(meta: &mut ObjectMeta) {
     drop_zero(&mut meta.finalizers);
 }
 
-/// How much of the path of such a field is told, in bytes.
+/// The maximum length of a reported path, in bytes.
 const REPORTED_BYTES_MAX: usize = 1024;
 
-/// Where a value stands. Linked upwards, so that only a fault costs an allocation.
+/// The path of a value. A linked list to its parents, so that only an error allocates.
 #[derive(Clone, Copy)]
 enum Path<'a> {
     Root,
@@ -108,7 +109,7 @@ impl fmt::Display for Path<'_> {
     }
 }
 
-/// Adds `path` to `report` unless it is there or the report is full.
+/// Adds `path` to `report`, unless it is already there or the report is full.
 fn report(report: &mut Vec<String>, path: Path<'_>) {
     if REPORTED_FIELDS_MAX <= report.len() {
         return;
@@ -119,11 +120,11 @@ fn report(report: &mut Vec<String>, path: Path<'_>) {
     }
 }
 
-/// The text of a path, cut where it becomes longer than anybody reads: a document can make it as long as itself, and have it told of at every
-/// second byte.
+/// Returns the text of a path, truncated to a readable length. A document can make a path as long as itself, and repeat
+/// it for every second byte.
 fn text_of(path: Path<'_>) -> String {
     let mut text = Cut(String::new());
-    // That it is full is no fault.
+    // A full buffer is no error.
     let _ = write!(text, "{path}");
     text.0
 }

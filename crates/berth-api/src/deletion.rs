@@ -1,21 +1,21 @@
-//! How long an object stays after somebody asked for its deletion.
+//! The grace period of a deletion.
 
-/// How the end of an object stands after a request to delete it.
+/// The effect of a deletion request on an object's grace period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grace {
-    /// Objects of its kind go at once.
+    /// Objects of its kind are removed at once.
     None,
-    /// Its time is over, or it never had any: the last that is seen of it says so.
+    /// The period is over, or was 0. The last state of the object contains that.
     Over,
-    /// Its time begins now, in seconds.
+    /// The period starts now, in seconds.
     Start(i64),
-    /// Its time goes on as it is.
+    /// The current period continues.
     Running,
-    /// Its time becomes shorter.
+    /// The period becomes shorter.
     Shorten {
-        /// What it is now, in seconds from its begin.
+        /// The new length in seconds, from its start.
         seconds: i64,
-        /// What it was.
+        /// The old length.
         back_by: i64,
     },
 }

@@ -1,4 +1,4 @@
-//! Faults of an object, each at a field path.
+//! Validation errors, each with a field path.
 
 use serde_json::Value;
 use std::fmt;
@@ -10,19 +10,19 @@ const DIGITS: &str = "0123456789";
 pub struct Path(String);
 
 impl Path {
-    /// A path that starts at `root`.
+    /// Returns a path that starts at `root`.
     #[must_use]
     pub fn new(root: &str) -> Self {
         Self(root.to_owned())
     }
 
-    /// The member `name` of this field.
+    /// Returns the path of the member `name`.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
         if self.0.is_empty() { Self(name.to_owned()) } else { self.followed_by([".", name, ""]) }
     }
 
-    /// Element `index` of this list.
+    /// Returns the path of element `index` of a list.
     #[must_use]
     pub fn index(&self, index: usize) -> Self {
         let digits;
@@ -37,13 +37,14 @@ impl Path {
         self.followed_by(["[", index, "]"])
     }
 
-    /// The value under `key` of this map.
+    /// Returns the path of the value under `key` of a map.
     #[must_use]
     pub fn key(&self, key: &str) -> Self {
         self.followed_by(["[", key, "]"])
     }
 
-    /// Each write makes dozens of paths, and hardly ever shows one: formatting them was a thirtieth of a pod's life.
+    /// Each write builds dozens of paths and rarely prints one. Formatting them took a thirtieth of the time of a pod's
+    /// life.
     fn followed_by(&self, parts: [&str; 3]) -> Self {
         let mut path = String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());
         path.push_str(&self.0);
@@ -58,7 +59,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// What is wrong with a field; becomes `details.causes[].reason` and the text after the field.
+/// The reason of an error. Determines `details.causes[].reason` and the text after the field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FieldErrorReason {
     /// `FieldValueRequired`.
@@ -85,70 +86,71 @@ pub enum FieldErrorReason {
     Internal,
 }
 
-/// One fault of an object.
+/// One error of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// Where.
+    /// The field.
     pub field: Path,
-    /// What kind of fault.
+    /// The reason.
     pub reason: FieldErrorReason,
-    /// What a person should know besides; may be empty.
+    /// Further details for the user. May be empty.
     pub detail: String,
 }
 
 impl FieldError {
-    /// A field that must be set.
+    /// Returns the error for a missing field.
     pub fn required(field: &Path, detail: impl Into<String>) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::Required, detail: detail.into() }
     }
 
-    /// A value that breaks a rule.
+    /// Returns the error for an invalid value.
     pub fn invalid(field: &Path, value: impl Into<Value>, detail: impl Into<String>) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::Invalid(value.into()), detail: detail.into() }
     }
 
-    /// Fields that break a rule together. Their value is not printed.
+    /// Returns the error for fields that are invalid together. Their value is not printed.
     pub fn invalid_part(field: &Path, detail: impl Into<String>) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::InvalidPart, detail: detail.into() }
     }
 
-    /// A value outside an enumeration. Upstream sorts most of them, and not all: `supported` is printed as it is given.
+    /// Returns the error for a value outside an enumeration. Upstream sorts most enumerations, so `supported` is
+    /// printed in the given order.
     pub fn not_supported(field: &Path, value: impl Into<Value>, supported: &[&str]) -> Self {
         let supported = supported.iter().map(|s| (*s).to_owned()).collect();
         Self { field: field.clone(), reason: FieldErrorReason::NotSupported(value.into(), supported), detail: String::new() }
     }
 
-    /// A field that may not be set here.
+    /// Returns the error for a forbidden field.
     pub fn forbidden(field: &Path, detail: impl Into<String>) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::Forbidden, detail: detail.into() }
     }
 
-    /// A value that stands twice where it must be unique.
+    /// Returns the error for a duplicate value.
     pub fn duplicate(field: &Path, value: impl Into<Value>) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::Duplicate(value.into()), detail: String::new() }
     }
 
-    /// A reference to something that is not in the object.
+    /// Returns the error for a reference to something that the object does not contain.
     pub fn not_found(field: &Path, value: impl Into<Value>) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::NotFound(value.into()), detail: String::new() }
     }
 
-    /// A fault that upstream reports as one of the server.
+    /// Returns an error that upstream reports as a server error.
     pub fn internal(field: &Path, detail: impl Into<String>) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::Internal, detail: detail.into() }
     }
 
-    /// A value longer than `max` bytes.
+    /// Returns the error for a value longer than `max` bytes.
     pub fn too_long(field: &Path, max: usize) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::TooLong(max), detail: String::new() }
     }
 
-    /// A list of `count` elements where `max` may be.
+    /// Returns the error for a list of `count` elements with a maximum of `max`.
     pub fn too_many(field: &Path, count: usize, max: usize) -> Self {
         Self { field: field.clone(), reason: FieldErrorReason::TooMany(count, max), detail: String::new() }
     }
 
-    /// The wire's name of the reason, for `details.causes[].reason`.
+    /// Returns the reason for `details.causes[].reason`.
     #[must_use]
     pub fn wire_reason(&self) -> &'static str {
         match self.reason {
@@ -165,7 +167,7 @@ impl FieldError {
         }
     }
 
-    /// The text without the field, for `details.causes[].message`.
+    /// Returns the text without the field, for `details.causes[].message`.
     #[must_use]
     pub fn message(&self) -> String {
         let head = match &self.reason {

@@ -3,16 +3,16 @@
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 use std::{collections::BTreeMap, fmt};
 
-/// How far a feature has come; decides rules that the proposals tie to a stage.
+/// The maturity of a feature, which some rules of the KEPs depend on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Maturity {
-    /// Off by default, may change.
+    /// Off by default, and may change.
     Alpha,
-    /// On by default as a rule.
+    /// Usually on by default.
     Beta,
 }
 
-/// One gate's line in the table.
+/// The table entry of a gate.
 struct Facts {
     name: &'static str,
     stage: Maturity,
@@ -20,8 +20,8 @@ struct Facts {
     needs: Option<Gate>,
 }
 
-/// The table of all gates that berth knows. Upstream has more for what these controllers do; those would change nothing here and are unknown.
-/// Each gate's name, stage, position when nothing is said, and the gate without which it counts as off.
+/// The table of all gates that berth supports: name, stage, default, and the gate that it requires. Upstream has
+/// further gates for behavior that berth always has. They are unknown here.
 macro_rules! gates {
     ($($(#[$doc:meta])* $name:ident: $stage:ident, $default:literal $(, needs $needed:ident)?;)*) => {
         /// A gate that berth knows, under the name that the command line has for it.
@@ -57,7 +57,7 @@ gates! {
     MaxUnavailableStatefulSet: Beta, false;
     /// The annotation `controller.kubernetes.io/pod-deletion-cost`.
     PodDeletionCost: Beta, true;
-    /// The annotations that tell who changed a workload, and how its rollouts went. berth's own.
+    /// The annotations that record the authors of a workload's changes, and its rollouts. A gate of berth only.
     RolloutRecords: Alpha, false;
     /// `updateStrategy.type: Recreate` of StatefulSets.
     StatefulSetRecreateStrategy: Beta, true;
@@ -66,19 +66,19 @@ gates! {
 }
 
 impl Gate {
-    /// The gate of this name, if there is one.
+    /// Returns the gate with this name.
     #[must_use]
     pub fn find(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|gate| gate.name() == name)
     }
 
-    /// As written on the command line.
+    /// Returns its name on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         self.facts().name
     }
 
-    /// Its stage in berth.
+    /// Returns its stage in berth.
     #[must_use]
     pub fn maturity(self) -> Maturity {
         self.facts().stage
@@ -97,7 +97,7 @@ impl fmt::Display for Gate {
     }
 }
 
-/// The positions of all gates of one component.
+/// The settings of all gates of one component.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct FeatureGates {
@@ -112,30 +112,30 @@ impl<'de> Deserialize<'de> for FeatureGates {
     }
 }
 
-/// Why a `--feature-gates` value is refused.
+/// Why a `--feature-gates` value is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum GateError {
-    /// There is no such gate.
+    /// The gate does not exist.
     #[error("unknown feature gate {name}; known are {known}")]
     Unknown {
-        /// As given.
+        /// The unknown name.
         name: String,
         /// All names, comma separated.
         known: String,
     },
-    /// Not `Name=true` or `Name=false`.
+    /// The text is not `Name=true` or `Name=false`.
     #[error("{text:?} is not Name=true or Name=false")]
     Malformed {
-        /// As given.
+        /// The text.
         text: String,
     },
 }
 
 impl FeatureGates {
-    /// Reads `Name=true,Other=false`, as every kube component takes it. Later settings win.
+    /// Parses `Name=true,Other=false`, the format of all Kubernetes components. Later settings win.
     ///
     /// # Errors
-    /// An unknown name, text that is no setting.
+    /// An unknown name, or a text that is not a setting.
     pub fn parse(text: &str) -> Result<Self, GateError> {
         let mut gates = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -145,18 +145,18 @@ impl FeatureGates {
         Ok(gates)
     }
 
-    /// Puts one gate into a position.
+    /// Sets one gate.
     pub fn set(&mut self, gate: Gate, on: bool) {
         self.positions.insert(gate, on);
     }
 
-    /// Whether `gate` is on, and all that it needs too.
+    /// Whether `gate` and all gates that it requires are on.
     #[must_use]
     pub fn enabled(&self, gate: Gate) -> bool {
         self.position(gate) && gate.facts().needs.is_none_or(|needed| self.enabled(needed))
     }
 
-    /// A text for each gate that is on but counts as off because what it needs is off.
+    /// Returns a text for each gate that is on without effect, because a required gate is off.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let ineffective = Gate::ALL.iter().filter(|gate| self.position(**gate) && !self.enabled(**gate));
@@ -198,7 +198,7 @@ mod tests {
         assert!(refused("Foo=true").starts_with("unknown feature gate Foo; known are DeploymentPodReplacementPolicy, "));
         assert_eq!(refused("PodDeletionCost"), "\"PodDeletionCost\" is not Name=true or Name=false");
         assert_eq!(refused("PodDeletionCost=yes"), "\"PodDeletionCost=yes\" is not Name=true or Name=false");
-        // Upstream has it for what berth always does.
+        // Upstream has this gate for behavior that berth always has.
         assert!(refused("StaleControllerConsistencyReplicaSet=false").starts_with("unknown feature gate "));
     }
 

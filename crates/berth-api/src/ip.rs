@@ -132,7 +132,7 @@ impl Form for Cidr {
     const LEADING_ZEROS: &'static str = "must not have leading 0s in IP or prefix length";
 }
 
-/// Reads it, or says what is wrong.
+/// Parses the text, or returns the error message.
 fn parsed<T: Form>(text: &str) -> Result<T, &'static str> {
     match text.parse() {
         Ok(value) => Ok(value),

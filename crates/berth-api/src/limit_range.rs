@@ -1,4 +1,4 @@
-//! What `LimitRange`s say about pods and claims: requests and limits for containers that name none, and bounds.
+//! `LimitRange`s: default requests and limits of containers, and bounds for pods and claims.
 //!
 //! Source: upstream `plugin/pkg/admission/limitranger`.
 
@@ -11,14 +11,14 @@ use crate::{
 };
 use k8s_openapi::api::core::v1::{Container, LimitRange, LimitRangeItem, PersistentVolumeClaim, Pod};
 
-/// Says on a pod what its namespace's limit ranges added to it.
+/// The annotation of a pod with the defaults from its namespace's limit ranges.
 const ANNOTATION: &str = "kubernetes.io/limit-ranger";
-/// The kinds of item that bound something here.
+/// The item types that apply to pods, containers and claims.
 const CONTAINER: &str = "Container";
 const POD: &str = "Pod";
 const CLAIM: &str = "PersistentVolumeClaim";
 
-/// Gives the containers of a new pod the requests and limits that they do not name, and notes in an annotation which ones.
+/// Sets missing requests and limits of a new pod's containers, and records them in an annotation.
 pub fn set_defaults(range: &LimitRange, pod: &mut Pod) {
     let (mut requests, mut limits) = (ResourceList::new(), ResourceList::new());
     for item in items(range, CONTAINER) {
@@ -39,7 +39,7 @@ pub fn set_defaults(range: &LimitRange, pod: &mut Pod) {
     }
 }
 
-/// Gives one container what it does not name; what it was given, in words.
+/// Sets missing values of one container. Returns a description of them.
 fn fill(container: &mut Container, kind: &str, requests: &ResourceList, limits: &ResourceList) -> Vec<String> {
     let resources = container.resources.get_or_insert_default();
     let added = [("request", add_missing(&mut resources.requests, requests)), ("limit", add_missing(&mut resources.limits, limits))];
@@ -83,13 +83,13 @@ pub fn check(range: &LimitRange, object: &dyn Object) -> Result<(), OutOfRange> 
     } else {
         Vec::new()
     };
-    // Containers that are alike break a bound in the same words.
+    // Identical containers violate a bound with the same message.
     let mut seen = std::collections::BTreeSet::new();
     faults.retain(|fault| seen.insert(fault.clone()));
     if faults.is_empty() { Ok(()) } else { Err(OutOfRange(faults)) }
 }
 
-/// What is held against the bounds of an item.
+/// The values that are checked against the bounds of an item.
 struct Usage {
     requests: Amounts,
     limits: Amounts,
@@ -127,7 +127,7 @@ fn claim_faults(range: &LimitRange, claim: &PersistentVolumeClaim) -> Vec<String
     let mut faults = Vec::new();
     for item in items(range, CLAIM) {
         faults.extend(bounds(&item.min).filter_map(|(name, min)| too_little(CLAIM, &name, min, &usage)));
-        // The limits of a claim are not the user's to set.
+        // The user cannot set the limits of a claim.
         faults.extend(bounds(&item.max).filter_map(|(name, max)| too_much_asked(CLAIM, &name, max, &usage)));
     }
     faults
@@ -178,7 +178,7 @@ fn too_much_asked(kind: &str, name: &str, max: Quantity, usage: &Usage) -> Optio
     }
 }
 
-/// A limit may be at most so many times the request.
+/// Checks the maximum ratio of limit to request.
 fn too_far_apart(kind: &str, name: &str, max: Quantity, usage: &Usage) -> Option<String> {
     let rule = format!("{name} max limit to request ratio per {kind} is {max}");
     let positive = |amounts: &Amounts| amounts.get(name).copied().filter(|amount| !amount.is_zero());
@@ -192,7 +192,7 @@ fn too_far_apart(kind: &str, name: &str, max: Quantity, usage: &Usage) -> Option
     (max.nanos() as f64 / 1e9 < ratio).then(|| format!("{rule}, but provided ratio is {ratio:.6}"))
 }
 
-/// How many times `part` goes into `whole`; as exact as a message about it needs.
+/// Returns `whole` / `part`, as precise as its error message needs.
 pub(crate) fn ratio(whole: Quantity, part: Quantity) -> f64 {
     whole.nanos() as f64 / part.nanos() as f64
 }

@@ -1,4 +1,4 @@
-//! Rules of the metadata that every object has (api conventions, "Metadata").
+//! Rules for the metadata of every object (API conventions, "Metadata").
 
 pub use crate::names::{
     check_dns_label, check_dns_subdomain, check_label_key, check_label_value, check_path_segment, check_qualified_name,
@@ -8,15 +8,15 @@ use crate::{FieldError, Path, Scope, ip::check_canonical_ip, object::NameRule};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Sum of the bytes of all annotation keys and values of one object.
+/// The maximum total size of all annotation keys and values of an object.
 const ANNOTATION_BYTES_MAX: usize = 256 * 1024;
 const FINALIZER_ORPHAN: &str = "orphan";
 const FINALIZER_FOREGROUND: &str = "foregroundDeletion";
-/// Finalizers that need no domain in front.
+/// Finalizers that need no domain prefix.
 const STANDARD_FINALIZERS: [&str; 3] = [FINALIZER_ORPHAN, FINALIZER_FOREGROUND, "kubernetes"];
 
-/// Faults of the metadata of an object that is about to be created. A name must have been generated already where only `generateName`
-/// was given, so that a bad base is reported at both fields, as upstream does.
+/// Validates the metadata of a new object. A name must already be generated from `generateName`, so that an invalid
+/// base is reported at both fields, as upstream.
 #[must_use]
 pub fn validate_new(meta: &ObjectMeta, rule: NameRule, scope: Scope) -> Vec<FieldError> {
     let path = Path::new("metadata");
@@ -29,7 +29,7 @@ pub fn validate_new(meta: &ObjectMeta, rule: NameRule, scope: Scope) -> Vec<Fiel
     faults
 }
 
-/// Faults of the metadata of an update. Call [`restore_immutable`] first.
+/// Validates the metadata of an update. Call [`restore_immutable`] first.
 #[must_use]
 pub fn validate_update(new: &ObjectMeta, old: &ObjectMeta) -> Vec<FieldError> {
     let path = Path::new("metadata");
@@ -55,7 +55,7 @@ pub fn validate_update(new: &ObjectMeta, old: &ObjectMeta) -> Vec<FieldError> {
     faults
 }
 
-/// Faults of a `generateName` that an update changes.
+/// Validates a `generateName` that an update changes.
 #[must_use]
 pub fn validate_new_name_base(new: &ObjectMeta, old: &ObjectMeta, rule: NameRule) -> Vec<FieldError> {
     match new.generate_name.as_deref().filter(|base| !base.is_empty() && old.generate_name.as_deref() != Some(*base)) {
@@ -64,7 +64,7 @@ pub fn validate_new_name_base(new: &ObjectMeta, old: &ObjectMeta, rule: NameRule
     }
 }
 
-/// Puts back what an update cannot change and upstream restores without a word.
+/// Restores fields that an update cannot change, and that upstream restores silently.
 pub fn restore_immutable(new: &mut ObjectMeta, old: &ObjectMeta) {
     new.creation_timestamp.clone_from(&old.creation_timestamp);
     new.generation = old.generation;
@@ -75,7 +75,7 @@ pub fn restore_immutable(new: &mut ObjectMeta, old: &ObjectMeta) {
     new.self_link.clone_from(&old.self_link);
 }
 
-/// Takes out owner references that stand there twice; their uids.
+/// Removes duplicate owner references. Returns their uids.
 pub fn dedup_owner_references(meta: &mut ObjectMeta) -> Vec<String> {
     let mut doubled = Vec::new();
     let Some(owners) = meta.owner_references.as_mut().filter(|owners| owners.len() > 1) else { return doubled };
@@ -91,7 +91,7 @@ pub fn dedup_owner_references(meta: &mut ObjectMeta) -> Vec<String> {
     doubled
 }
 
-/// Messages on `name` under `rule`; none if it is well-formed.
+/// Returns the messages about `name` under `rule`.
 #[must_use]
 pub fn check_name(name: &str, rule: NameRule) -> Vec<String> {
     match rule {
@@ -102,7 +102,7 @@ pub fn check_name(name: &str, rule: NameRule) -> Vec<String> {
     }
 }
 
-/// Faults of label keys and values, all at `path` itself.
+/// Validates label keys and values. All errors are at `path` itself.
 #[must_use]
 pub fn validate_labels(labels: Option<&BTreeMap<String, String>>, path: &Path) -> Vec<FieldError> {
     let mut faults = Vec::new();
@@ -113,7 +113,7 @@ pub fn validate_labels(labels: Option<&BTreeMap<String, String>>, path: &Path) -
     faults
 }
 
-/// Faults of annotation keys, and of the size of all annotations together, at `path` itself.
+/// Validates annotation keys, and the total size of annotations, at `path` itself.
 #[must_use]
 pub fn validate_annotations(annotations: Option<&BTreeMap<String, String>>, path: &Path) -> Vec<FieldError> {
     let mut faults = Vec::new();
@@ -128,7 +128,7 @@ pub fn validate_annotations(annotations: Option<&BTreeMap<String, String>>, path
     faults
 }
 
-/// Whether an object of these annotations may have this one too, in place of what it has under this key.
+/// Whether the object's annotations have room for this one, in place of the current value of this key.
 #[must_use]
 pub fn has_room_for(annotations: &BTreeMap<String, String>, key: &str, value: &str) -> bool {
     let others = annotations.iter().filter(|(other, _)| *other != key);
@@ -154,7 +154,7 @@ fn validate_names(meta: &ObjectMeta, rule: NameRule, path: &Path) -> Vec<FieldEr
     faults
 }
 
-/// Checks the start of a generated name: a `-` at its end will be followed by letters.
+/// Checks the base of a generated name. A trailing `-` is valid, because letters will follow.
 fn check_name_base(base: &str, rule: NameRule) -> Vec<String> {
     match (rule, base.strip_suffix('-').filter(|start| !start.is_empty())) {
         (NameRule::PathSegment | NameRule::Ip, _) | (_, None) => check_name(base, rule),
@@ -178,7 +178,7 @@ fn validate_namespace(meta: &ObjectMeta, scope: Scope, path: &Path) -> Vec<Field
     }
 }
 
-/// What creates and updates check alike.
+/// Validates what creates and updates have in common.
 fn validate_contents(meta: &ObjectMeta, path: &Path) -> Vec<FieldError> {
     let mut faults = validate_labels(meta.labels.as_ref(), &path.child("labels"));
     faults.extend(validate_annotations(meta.annotations.as_ref(), &path.child("annotations")));
@@ -191,7 +191,7 @@ fn validate_owner_references(owners: &[OwnerReference], path: &Path) -> Vec<Fiel
     let mut faults = Vec::new();
     let mut controller: Option<String> = None;
     for owner in owners {
-        // Upstream does not say which one.
+        // Upstream does not report the index of the reference.
         faults.extend(validate_owner_reference(owner, path));
         if owner.controller != Some(true) {
             continue;

@@ -1,17 +1,19 @@
-//! Syntax of names, label keys and label values. Every check gives upstream's messages, none if the text is well-formed.
+//! The syntax of names, label keys and label values. Every check returns upstream's messages, and none for a valid
+//! text.
 
-/// Longest DNS label, label value and name part of a qualified name, in bytes: what is longer is told of in "characters" for names and in
-/// "bytes" for keys and values, as upstream says it since 1.36.
+/// The maximum length of a DNS label, of a label value, and of the name part of a qualified name, in bytes. The message
+/// about a longer text counts "characters" for names and "bytes" for keys and values, as upstream since 1.36.
 const LABEL_BYTES_MAX: usize = 63;
 /// Longest DNS subdomain, in bytes.
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 
-/// Letters and digits that form no words, for generated names and for hashes. Source: kubernetes `apimachinery/pkg/util/rand/rand.go`.
+/// Letters and digits that cannot form words, for generated names and for hashes. Source: kubernetes
+/// `apimachinery/pkg/util/rand/rand.go`.
 pub const SAFE_ALPHABET: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
-/// How many of them end a generated name.
+/// The length of the suffix of a generated name.
 const SUFFIX_LENGTH: usize = 5;
 
-/// A well-formed text described for people: what it is, examples, and the expression upstream prints.
+/// The description of a valid text for users: its form, examples, and upstream's regular expression.
 struct Form {
     rule: &'static str,
     examples: &'static [&'static str],
@@ -67,7 +69,7 @@ impl Form {
     }
 }
 
-/// Of what a too long text has too many, in upstream's words.
+/// The unit in upstream's message about a long name.
 const CHARACTERS: &str = "characters";
 const BYTES: &str = "bytes";
 
@@ -118,7 +120,7 @@ fn check_subdomain(text: &str, unit: &str) -> Vec<String> {
     length.into_iter().chain(form).collect()
 }
 
-/// DNS subdomain whose first label stands for any label.
+/// A DNS subdomain with a wildcard as its first label.
 ///
 /// Source: upstream `IsWildcardDNS1123Subdomain`.
 #[must_use]
@@ -196,7 +198,8 @@ pub fn check_label_value(value: &str) -> Vec<String> {
     length.into_iter().chain(form.then(|| LABEL_VALUE.message())).collect()
 }
 
-/// `base` with a random end, cut so that the whole fits a DNS label. `below` gives a random number below another.
+/// Returns `base` with a random suffix, truncated to the length of a DNS label. `below` returns a random number below
+/// its argument.
 pub fn generated(base: &str, mut below: impl FnMut(u64) -> u64) -> String {
     let room = LABEL_BYTES_MAX - SUFFIX_LENGTH;
     let end = (0..=room.min(base.len())).rev().find(|&end| base.is_char_boundary(end)).unwrap_or(0);
@@ -271,7 +274,7 @@ mod tests {
         };
         assert_eq!(generated("web-", &mut below), "web-cdfgh");
         assert_eq!(generated(&"x".repeat(70), &mut below), format!("{}jklmn", "x".repeat(58)));
-        // Two bytes each: no character is cut in half.
+        // Each character has two bytes, and none is cut in half.
         assert_eq!(generated(&format!("x{}", "é".repeat(40)), |_| 26).len(), 1 + 2 * 28 + 5);
     }
 }

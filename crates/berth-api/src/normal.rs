@@ -1,11 +1,12 @@
-//! The normal form of objects: the one in which upstream's types are encoded, at all depths.
+//! The normal form of objects: the form in which upstream's types are encoded, at all depths.
 //!
-//! Upstream's encoder leaves out an empty value where the field's tag says so (`omitempty`), keeps an explicit zero behind a pointer, and always writes a
-//! struct that is held by value. Clients see `readOnly: false`, `medium: ""` and `annotations: {}` vanish. An object that kept them would differ from itself after one
-//! round trip through such a client, and a template that kept them would be another template.
+//! Upstream's encoder omits an empty value if the field has the tag `omitempty`. It keeps an explicit zero behind a
+//! pointer, and always writes a struct that is held by value. Clients therefore see `readOnly: false`, `medium: ""` and
+//! `annotations: {}` disappear. An object that kept them would change in a round trip through such a client, and a
+//! template would become another template.
 //!
-//! [`table`] has the facts, made from upstream's sources. `testdata/normal-form` has what a real server stores for each field of a pod template, and a test
-//! that compares.
+//! [`table`] contains the facts, generated from upstream's sources. `testdata/normal-form` contains what a real server
+//! stores for each field of a pod template, and a test compares both.
 
 mod table;
 
@@ -16,9 +17,10 @@ use k8s_openapi::{
 };
 use std::collections::BTreeMap;
 
-/// What has a normal form.
+/// A type with a normal form.
 pub trait Normal {
-    /// Drops what upstream's encoder leaves out and fills in what it always writes. Idempotent. Costs a visit of each field that may be empty.
+    /// Drops what upstream's encoder omits, and adds what it always writes. Idempotent. Visits each field that may be
+    /// empty.
     fn normalize(&mut self);
 }
 
@@ -52,7 +54,8 @@ impl Normal for ObjectMeta {
     }
 }
 
-/// `drop`: the field is absent where it is empty; `fill`: it is there where it is absent; `visit`: what it holds has such fields.
+/// `drop`: an empty field becomes absent. `fill`: an absent field becomes empty. `visit`: the field contains such
+/// fields.
 macro_rules! normal {
     ($($type:path { $(drop: $($drop:ident)*;)? $(fill: $($fill:ident)*;)? $(visit: $($visit:ident)*;)? })*) => {$(
         impl $crate::normal::Normal for $type {

@@ -12,16 +12,16 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Map, Value};
 use std::{any::Any, borrow::Cow, cell::Cell, fmt::Debug};
 
-/// Whether objects of a kind live in a namespace.
+/// Whether objects of a kind are namespaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// In a namespace.
+    /// Namespaced.
     Namespaced,
-    /// Beside all namespaces.
+    /// Cluster-scoped.
     Cluster,
 }
 
-/// What the name of an object must be.
+/// The rule for an object's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameRule {
     /// DNS subdomain, at most 253 bytes.
@@ -34,42 +34,42 @@ pub enum NameRule {
     Ip,
 }
 
-/// When `metadata.generation` rises.
+/// The rule for increments of `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationRule {
-    /// The kind has none; what a client sends on create is stored.
+    /// The kind has no generation. The value of a create is stored.
     None,
-    /// At every change of the spec.
+    /// Increments at every change of the spec.
     Spec,
-    /// The same, and a create sets none (CSIDriver).
+    /// The same, but a create sets none (CSIDriver).
     SpecChanges,
-    /// At every change of the spec or of the annotations (Deployment).
+    /// Increments at every change of the spec or of the annotations (Deployment).
     SpecAndAnnotations,
 }
 
-/// What `/scale` shows of an object.
+/// The `/scale` of an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Scaled<'a> {
-    /// As wanted.
+    /// The desired replicas.
     pub replicas: Option<i32>,
-    /// As there are.
+    /// The current replicas.
     pub current: i32,
-    /// Of its pods.
+    /// The selector of its pods.
     pub selector: Option<ScaledSelector<'a>>,
 }
 
-/// The selector of what has replicas.
+/// The selector of an object with replicas.
 #[derive(Clone, Copy, Debug)]
 pub enum ScaledSelector<'a> {
-    /// As the workload kinds have it.
+    /// A label selector, as in workloads.
     Labels(&'a LabelSelector),
-    /// As text, which `/scale` shows as it is.
+    /// A text, which `/scale` shows unchanged.
     Text(&'a str),
-    /// As labels that pods have with these values.
+    /// Labels with these values.
     Equal(&'a Map<String, Value>),
 }
 
-/// The rules of one kind. Every method has the answer of a kind that is only stored and served.
+/// The rules of one kind. Every method has the default of a kind that is only stored and served.
 ///
 /// Order of a create: decode, `set_defaults`, `prepare_create`, `validate`. Of an update: decode, `set_defaults`,
 /// `prepare_update` (or `prepare_status_update`), `validate_update` (or `validate_status_update`). Generic metadata rules (names, labels,
@@ -89,127 +89,130 @@ pub trait Kind:
     + Sync
     + 'static
 {
-    /// What its name must be.
+    /// The rule for its name.
     const NAME_RULE: NameRule = NameRule::Subdomain;
     /// Whether an update checks a new `metadata.generateName` as a create does. Upstream checks the whole of some kinds again.
     const CHECKS_NEW_NAME_BASE: bool = false;
-    /// When its generation rises.
+    /// The rule for its generation.
     const GENERATION_RULE: GenerationRule = GenerationRule::None;
-    /// Whether it has a status that the main endpoint keeps and `/status` alone writes.
+    /// Whether it has a status that the main endpoint keeps and only `/status` writes.
     const HAS_STATUS: bool = false;
-    /// Whether an update must say which revision it changes; else it may be unconditional.
+    /// Whether an update must contain a resource version. Otherwise it may be unconditional.
     const REQUIRES_RESOURCE_VERSION: bool = false;
-    /// Whether a deletion is answered with the object also when it is gone.
+    /// Whether a deletion returns the object even after it is removed.
     const RETURNS_DELETED: bool = false;
 
-    /// Fills in what clients may leave out. Idempotent; applied on every decode, to the object in its normal form.
+    /// Sets defaults. Idempotent. Applied after every decode, to the object in its normal form.
     fn set_defaults(&mut self) {}
 
-    /// Before validation of a create: clears the status, drops fields whose gate is off.
+    /// Runs before validation of a create: clears the status, and drops fields whose gate is off.
     fn prepare_create(&mut self, _gates: &FeatureGates) {}
 
-    /// Before validation of an update: takes over the stored status, drops fields whose gate is off unless `old` uses them.
+    /// Runs before validation of an update: copies the stored status, and drops fields whose gate is off unless `old`
+    /// uses them.
     fn prepare_update(&mut self, _old: &Self, _gates: &FeatureGates) {}
 
-    /// Before validation of a write to `/status`: takes over all but the status (and the metadata that the kind allows).
+    /// Runs before validation of a write to `/status`: copies everything but the status (and the metadata that the kind
+    /// permits).
     fn prepare_status_update(&mut self, _old: &Self, _gates: &FeatureGates) {}
 
-    /// All faults of a new object, without those of generic metadata, in upstream's order.
+    /// Validates a new object, except for generic metadata. The errors have upstream's order.
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
         Vec::new()
     }
 
-    /// All faults of an update, without those of generic metadata.
+    /// Validates an update, except for generic metadata.
     fn validate_update(&self, _old: &Self, gates: &FeatureGates) -> Vec<FieldError> {
         self.validate(gates)
     }
 
-    /// All faults of a write to `/status`.
+    /// Validates a write to `/status`.
     fn validate_status_update(&self, _old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
         Vec::new()
     }
 
-    /// All faults of what a write to `/finalize` leaves, without those of generic metadata.
+    /// Validates the result of a write to `/finalize`, except for generic metadata.
     fn validate_finalize(&self) -> Vec<FieldError> {
         Vec::new()
     }
 
-    /// Texts for `Warning` headers; `old` is absent on create.
+    /// Returns texts for `Warning` headers. `old` is absent on create.
     fn warnings(&self, _old: Option<&Self>) -> Vec<String> {
         Vec::new()
     }
 
-    /// Whether the spec differs, for [`GenerationRule`]. Only called where the rule is not `None`.
+    /// Whether the spec differs, for [`GenerationRule`]. Not called for the rule `None`.
     fn spec_differs(&self, _old: &Self) -> bool {
         false
     }
 
-    /// Before a write to `/finalize`: takes over all but the finalizers that are no metadata.
+    /// Runs before a write to `/finalize`: copies everything but the finalizers outside the metadata.
     fn prepare_finalize(&mut self, _old: &Self) {}
 
-    /// Sets the times that the server keeps of it. `old`: what a write to `/status` changes; `None`: it is created.
+    /// Sets the timestamps that the server manages. `old` is the object that a write to `/status` changes, or `None`
+    /// for a create.
     fn stamp(&mut self, _old: Option<&Self>, _now: &Time) {}
 
-    /// What a deletion does to it before anything else, also where it is being deleted already.
+    /// Runs before any other part of a deletion, even if the object is already terminating.
     fn begin_deletion(&mut self, _now: &Time) {}
 
-    /// Whether finalizers that are no metadata hold it.
+    /// Whether it has finalizers outside the metadata.
     fn has_own_finalizers(&self) -> bool {
         false
     }
 
-    /// How its end stands if it is to go within so many seconds, or within what it says itself.
+    /// Returns the effect of a deletion with this grace period, or with the object's default.
     fn grace(&self, _seconds: Option<i64>) -> Grace {
         Grace::None
     }
 
-    /// What `/scale` shows of it; `None`: it has no replicas.
+    /// Returns its `/scale`, or `None` without replicas.
     fn scale(&self) -> Option<Scaled<'_>> {
         None
     }
 
-    /// What `/scale` changes of it.
+    /// Sets the replicas of a write to `/scale`.
     fn set_replicas(&mut self, _replicas: i32) {}
 
-    /// The value of a field that field selectors may name (`status.phase`), as a selector has it; empty where the object does not have it. `None`: the kind
-    /// does not say; its JSON does.
+    /// Returns the value of a selectable field (`status.phase`) as a selector compares it. Empty if the object does not
+    /// have the field. `None`: the type does not expose it, and its JSON is searched.
     fn selectable(&self, _field: &str) -> Option<Cow<'_, str>> {
         None
     }
 
-    /// What a write to `/status` proposes that puts these members of the status of `part` in the place of its own: its metadata and that status. `None`:
-    /// the kind does not know them all; then a patch does it.
+    /// Returns the object that a write to `/status` proposes: its metadata, and its status with these members of the
+    /// status of `part`. `None`: the kind does not support all members, and a patch is used instead.
     fn with_status(&self, _part: &Self, _members: &[&str]) -> Option<Self> {
         None
     }
 }
 
-/// An object whose kind is known only at run time: what it is, without its rules. Those are its [`ObjectStrategy`]. Every [`Kind`] is one, and so is an
-/// object of a kind that is data.
+/// An object whose kind is known only at run time. Its rules are its [`ObjectStrategy`]. Every [`Kind`] implements
+/// this, and so do objects of custom kinds.
 ///
-/// Where a method takes a second object, it must be of the same kind. The registry only pairs objects that it read under one resource.
+/// A second object in a method must be of the same kind. The registry only combines objects of one resource.
 pub trait Object: ObjectStrategy + Any + Debug {
     /// `apps/v1`.
     fn api_version(&self) -> &str;
     /// `Deployment`.
     fn kind(&self) -> &str;
-    /// Both together.
+    /// Returns both together.
     fn gvk(&self) -> GroupVersionKind {
         GroupVersionKind::as_written(self.api_version(), self.kind())
     }
-    /// (`apps`, `deployments`).
+    /// Returns the resource: (`apps`, `deployments`).
     fn resource(&self) -> GroupResource;
-    /// Its metadata.
+    /// Returns its metadata.
     fn meta(&self) -> &ObjectMeta;
-    /// Its metadata, to change.
+    /// Returns its metadata, mutable.
     fn meta_mut(&mut self) -> &mut ObjectMeta;
-    /// Its JSON: `apiVersion` and `kind` first.
+    /// Returns its JSON, with `apiVersion` and `kind` first.
     fn encode(&self) -> Vec<u8>;
-    /// Its JSON as a tree.
+    /// Returns its JSON as a tree.
     fn to_value(&self) -> Value;
     /// Whether both are equal in every field.
     fn same_as(&self, other: &dyn Object) -> bool;
-    /// A copy.
+    /// Returns a copy.
     fn clone_object(&self) -> Box<dyn Object>;
     /// For downcasts.
     fn as_any(&self) -> &dyn Any;
@@ -220,23 +223,23 @@ pub trait Object: ObjectStrategy + Any + Debug {
 }
 
 impl dyn Object {
-    /// The object as a `K`, if it is one.
+    /// Returns the object as a `K`, if it is one.
     #[must_use]
     pub fn downcast_ref<K: Kind>(&self) -> Option<&K> {
         self.as_any().downcast_ref()
     }
 
-    /// The object as a `K`, if it is one, to change.
+    /// Returns the object as a mutable `K`, if it is one.
     pub fn downcast_mut<K: Kind>(&mut self) -> Option<&mut K> {
         self.as_any_mut().downcast_mut()
     }
 }
 
-/// How much of [`SCRATCH`] is kept: more than nearly all objects need. What is larger is given as it is.
+/// The maximum size of [`SCRATCH`] that is kept: more than nearly all objects need. A larger buffer becomes the result.
 const SCRATCH_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
-    /// Where objects are encoded, so that what is given is as large as the object and nothing grows step by step.
+    /// The buffer for encoding, so that results have their exact size and nothing grows step by step.
     static SCRATCH: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 

@@ -1,6 +1,6 @@
-//! Warnings about annotations `berth.dev/…` that will be ignored: misspelled ones, and those of another kind.
+//! Warnings about `berth.dev/…` annotations without effect: misspelled ones, and those of another kind.
 //!
-//! They are warned about, never refused: an object of another cluster, or of another version of berth, must be storable here.
+//! They only cause warnings, because objects of another cluster, or of another version of berth, must be storable.
 
 use crate::{
     Path,
@@ -16,10 +16,10 @@ use crate::{
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// What the keys of all these annotations begin with.
+/// The prefix of these annotations.
 const PREFIX: &str = "berth.dev/";
 
-/// What users write on a Deployment.
+/// The annotations that users write on a Deployment.
 const OF_DEPLOYMENTS: [&str; 7] = [
     BERTH_POD_REPLACEMENT_POLICY,
     BERTH_DELETED_POD_REPLACEMENT_POLICY,
@@ -30,13 +30,14 @@ const OF_DEPLOYMENTS: [&str; 7] = [
     BERTH_ANALYSIS_QUERY,
 ];
 
-/// What users write on a StatefulSet.
+/// The annotations that users write on a StatefulSet.
 const OF_STATEFUL_SETS: [&str; 4] = [BERTH_UPDATE_STRATEGY, BERTH_REPAIR, BERTH_AUTO_ROLLBACK, BERTH_PROGRESS_DEADLINE_SECONDS];
 
-/// What users write on a ReplicaSet.
+/// The annotations that users write on a ReplicaSet.
 const OF_REPLICA_SETS: [&str; 2] = [BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY];
 
-/// What berth writes, on the kinds that need it. An undo by kubectl copies some of it to others.
+/// The annotations that berth writes, on the kinds that need them. A rollback by kubectl copies some of them to other
+/// objects.
 const WRITTEN_BY_BERTH: [&str; 16] = [
     BERTH_STEP,
     BERTH_ANALYSIS,
@@ -56,14 +57,14 @@ const WRITTEN_BY_BERTH: [&str; 16] = [
     CONTENT_IDS,
 ];
 
-/// How many letters a key may be off and still be taken for a slip.
+/// The maximum edit distance of a misspelled key.
 const SLIPS_MAX: usize = 3;
-/// The longest key that is compared with those that are known: comparing takes time by its length.
+/// The maximum length of a key for comparisons, whose cost depends on the length.
 const KEY_BYTES_MAX: usize = 80;
-/// The shortest part of a name that says which is meant.
+/// The minimum length of a part of a name that identifies a key.
 const PART_BYTES_MIN: usize = 4;
 
-/// Where annotations are.
+/// The object that has the annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bearer<'k> {
     /// An object of this kind.
@@ -73,7 +74,7 @@ pub(crate) enum Bearer<'k> {
 }
 
 impl Bearer<'_> {
-    /// What users may write here.
+    /// Returns the annotations that users may write here.
     fn known(self) -> &'static [&'static str] {
         match self {
             Self::Object("Deployment") => &OF_DEPLOYMENTS,
@@ -83,19 +84,19 @@ impl Bearer<'_> {
         }
     }
 
-    /// Whether controllers copy here what users have written on a workload.
+    /// Whether controllers copy annotations of a workload here.
     fn has_copies(self) -> bool {
         matches!(self, Self::Object("ReplicaSet" | "ControllerRevision"))
     }
 }
 
-/// Warnings about the annotations of an object of this kind that will be ignored.
+/// Returns the warnings about annotations without effect of an object of this kind.
 #[must_use]
 pub fn of_object(kind: &str, metadata: &ObjectMeta) -> Vec<String> {
     warnings(Bearer::Object(kind), metadata, &Path::new("metadata"))
 }
 
-/// Warnings about the annotations of an object or a template that will be ignored; `path` is that of its metadata.
+/// Returns the warnings about annotations without effect of an object or a template. `path` is that of its metadata.
 pub(crate) fn warnings(bearer: Bearer<'_>, metadata: &ObjectMeta, path: &Path) -> Vec<String> {
     let path = path.child("annotations");
     let Some(annotations) = &metadata.annotations else { return Vec::new() };
@@ -128,13 +129,13 @@ fn fault(bearer: Bearer<'_>, key: &str, annotations: &BTreeMap<String, String>) 
     })
 }
 
-/// All that users write, each once.
+/// Returns all annotations that users write, each once.
 fn all() -> impl Iterator<Item = &'static str> {
     let of_stateful_sets = OF_STATEFUL_SETS.into_iter().filter(|key| !OF_DEPLOYMENTS.contains(key));
     OF_DEPLOYMENTS.into_iter().chain(of_stateful_sets)
 }
 
-/// The key that was meant: one that is some letters off, or one that has all of the name, or is a part of it.
+/// Returns the intended key: one with a small edit distance, or one that contains the name or is a part of it.
 fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     if KEY_BYTES_MAX < key.len() {
         return None;
@@ -149,7 +150,7 @@ fn nearest<'k>(key: &str, known: &[&'k str]) -> Option<&'k str> {
     near.or_else(|| known.iter().filter(|known| is_part(known)).min_by_key(|known| distance(known))).copied()
 }
 
-/// What follows the prefix, in small letters.
+/// Returns the part after the prefix, in lower case.
 fn name(key: &str) -> String {
     key.strip_prefix(PREFIX).unwrap_or(key).to_lowercase()
 }

@@ -1,22 +1,22 @@
-//! Quantities of resources: `100m`, `1.5Gi`, `2e3`. Exact down to a billionth (binary suffixes: to 20 digits), as upstream.
+//! Resource quantities: `100m`, `1.5Gi`, `2e3`. Exact to a billionth (binary suffixes: to 20 digits), as upstream.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
 /// Billionths in one.
 const NANOS: i128 = 1_000_000_000;
-/// Upstream's largest quantity, in billionths; more is cut to it.
+/// Upstream's largest quantity, in billionths. Larger ones are reduced to it.
 const NANOS_MAX: i128 = i64::MAX as i128 * NANOS;
-/// Exponents beyond this are mistakes: even `1e-30` and `1e30` are far outside of what can be told apart.
+/// The maximum exponent. Even `1e-30` and `1e30` are far outside the range of distinguishable values.
 const EXPONENT_MAX: u32 = 100;
 
-/// A number with the way it was written. Two are equal if their numbers are.
+/// A number with its notation. Two quantities are equal if their numbers are.
 #[derive(Clone, Copy, Debug)]
 pub struct Quantity {
     nanos: i128,
     format: Format,
 }
 
-/// How a quantity was written, which is how it is printed.
+/// The notation of a quantity, in which it is printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Format {
     /// `1Ki`.
@@ -27,7 +27,7 @@ enum Format {
     DecimalExponent,
 }
 
-/// Why text is no quantity; the texts are upstream's.
+/// Why a text is not a quantity. The messages are upstream's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
     /// Not a number with a suffix.
@@ -41,7 +41,7 @@ pub enum QuantityError {
     Suffix,
 }
 
-/// What a suffix multiplies by.
+/// The factor of a suffix.
 enum Scale {
     /// Ten to this power.
     Ten(i32),
@@ -57,37 +57,37 @@ impl Quantity {
     /// Zero.
     pub const ZERO: Self = Self { nanos: 0, format: Format::DecimalSi };
 
-    /// The exact number, in billionths.
+    /// Returns the exact number in billionths.
     #[must_use]
     pub fn nanos(self) -> i128 {
         self.nanos
     }
 
-    /// So many billionths, at most the largest quantity.
+    /// Returns a quantity of this many billionths, at most the largest quantity.
     #[must_use]
     pub fn from_nanos(nanos: i128) -> Self {
         Self { nanos: bounded(nanos), format: Format::DecimalSi }
     }
 
-    /// A whole number.
+    /// Returns a quantity of a whole number.
     #[must_use]
     pub fn from_integer(value: i64) -> Self {
         Self { nanos: i128::from(value) * NANOS, format: Format::DecimalSi }
     }
 
-    /// The number rounded up to a whole one.
+    /// Returns the number, rounded up to a whole one.
     #[must_use]
     pub fn value(self) -> i64 {
         saturate(div_up(self.nanos, NANOS))
     }
 
-    /// Thousandths, rounded up; at most `i64::MAX`.
+    /// Returns thousandths, rounded up, at most `i64::MAX`.
     #[must_use]
     pub fn milli_value(self) -> i64 {
         saturate(div_up(self.nanos, NANOS / 1000))
     }
 
-    /// The same, with what is finer than a thousandth rounded up.
+    /// Returns the same quantity, rounded up to thousandths.
     #[must_use]
     pub fn round_up_to_milli(self) -> Self {
         Self { nanos: div_up(self.nanos, NANOS / 1000) * (NANOS / 1000), ..self }
@@ -111,14 +111,14 @@ impl Quantity {
         self.nanos == 0
     }
 
-    /// The sum, written as `self` is (as `other`, if `self` is zero); stops at the largest quantity.
+    /// Returns the sum in the notation of `self` (of `other`, if `self` is zero). Saturates at the largest quantity.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         let format = if self.is_zero() { other.format } else { self.format };
         Self { nanos: bounded(self.nanos + other.nanos), format }
     }
 
-    /// The difference, written as [`Self::plus`] does.
+    /// Returns the difference in the notation of [`Self::plus`].
     #[must_use]
     pub fn minus(self, other: Self) -> Self {
         self.plus(Self { nanos: -other.nanos, ..other })
@@ -157,7 +157,7 @@ fn parse_suffix(suffix: &str) -> Result<(Scale, Format), QuantityError> {
     Ok((Scale::Ten(power), Format::DecimalExponent))
 }
 
-/// `number` without sign, scaled, in billionths, rounded up, at most [`NANOS_MAX`].
+/// Returns `number` without sign, scaled, in billionths, rounded up, at most [`NANOS_MAX`].
 fn magnitude(number: &str, scale: &Scale) -> Result<i128, QuantityError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if fraction.contains('.') || (whole.is_empty() && fraction.is_empty()) {
@@ -182,10 +182,10 @@ fn magnitude(number: &str, scale: &Scale) -> Result<i128, QuantityError> {
     Ok(scaled(digits, shift, factor))
 }
 
-/// `digits` × `factor` × ten to the `shift`, rounded up, at most [`NANOS_MAX`].
+/// Returns `digits` × `factor` × ten to the `shift`, rounded up, at most [`NANOS_MAX`].
 fn scaled(digits: &str, shift: i32, factor: i128) -> i128 {
-    // What a suffix leaves of 128 bits: 37 digits, or 20 beside the largest binary factor. Both are more than the largest quantity has; the
-    // digits after them only decide whether to round up.
+    // The digits that fit into 128 bits: 37, or 20 together with the largest binary factor. Both exceed the largest
+    // quantity. Further digits only affect the rounding.
     let kept = if factor == 1 { 37 } else { 20 };
     let (kept, rest) = digits.split_at(digits.len().min(kept));
     let lost = rest.bytes().any(|byte| byte != b'0');
@@ -201,7 +201,7 @@ fn scaled(digits: &str, shift: i32, factor: i128) -> i128 {
     grown.map_or(NANOS_MAX, |nanos| nanos + i128::from(lost)).min(NANOS_MAX)
 }
 
-/// Rounds away from zero, as upstream rounds all quantities.
+/// Rounds away from zero, as upstream for all quantities.
 fn div_up(value: i128, divisor: i128) -> i128 {
     let (quotient, rest) = (value / divisor, value % divisor);
     quotient + if rest == 0 { 0 } else { value.signum() }
@@ -235,7 +235,8 @@ impl fmt::Display for Quantity {
     }
 }
 
-/// `value` divided by `base` as often as it goes without rest, at most `power_max` times, and how often that was.
+/// Divides `value` by `base` as long as there is no remainder, at most `power_max` times. Returns the result and the
+/// number of divisions.
 fn divide_out(mut value: i128, base: i128, power_max: usize) -> (i128, usize) {
     let mut power = 0;
     while power < power_max && value != 0 && value % base == 0 {

@@ -1,7 +1,7 @@
-//! What objects take of a `ResourceQuota`, and what a quota says to them.
+//! The usage of a `ResourceQuota` by objects, and its limits.
 //!
-//! One source for both sides: the API server charges a new object before it is made, the controller counts what is there. Source: upstream
-//! `pkg/quota/v1/evaluator/core` and `admission/plugin/resourcequota`.
+//! The API server, which charges a new object before it is created, and the controller, which counts existing ones,
+//! share this code. Source: upstream `pkg/quota/v1/evaluator/core` and `admission/plugin/resourcequota`.
 
 use crate::{
     Object,
@@ -22,17 +22,17 @@ use k8s_openapi::{
 };
 use std::collections::BTreeMap;
 
-/// Amounts by the names that quotas know them by: `pods`, `requests.cpu`, `count/deployments.apps`.
+/// Amounts by their names in quotas: `pods`, `requests.cpu`, `count/deployments.apps`.
 pub type Amounts = BTreeMap<String, Quantity>;
 
-/// Amounts that a pod must name in each container as soon as a quota bounds them.
+/// Amounts that each container of a pod must set if a quota limits them.
 const MANDATORY: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "requests.cpu", "requests.memory"];
-/// Kinds that quotas also count by their plural alone, besides those that have more to count.
+/// Kinds that quotas count by their plural too, besides kinds with further amounts.
 const COUNTED_BY_PLURAL: &[&str] = &["configmaps", "resourcequotas", "secrets"];
-/// Resources whose requests and limits are counted under names of their own.
+/// Resources with separate names for requests and limits.
 const COMPUTE: &[&str] = &["cpu", "memory", "ephemeral-storage"];
 
-/// What decides which quotas with scopes a pod belongs to.
+/// The traits that determine the scoped quotas of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodTraits {
     has_deadline: bool,
@@ -42,22 +42,22 @@ pub struct PodTraits {
     priority_class: String,
 }
 
-/// An object as quotas see it.
+/// An object from the view of quotas.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Taken {
-    /// How much it takes.
+    /// The amounts that it uses.
     pub amounts: Amounts,
-    /// Only pods have them; nothing else belongs to a quota with scopes.
+    /// `Some` for pods only. Other objects do not belong to scoped quotas.
     pub traits: Option<PodTraits>,
 }
 
-/// The name under which quotas count objects of any resource: `count/deployments.apps`, `count/pods`.
+/// Returns the quota name that counts objects of a resource: `count/deployments.apps`, `count/pods`.
 #[must_use]
 pub fn count_name(resource: &GroupResource) -> String {
     format!("count/{resource}")
 }
 
-/// The resource that a quota's name counts objects of; `None` for amounts.
+/// Returns the resource whose objects a quota name counts, or `None` for amounts.
 #[must_use]
 pub fn counted_resource(name: &str) -> Option<GroupResource> {
     match name.strip_prefix("count/") {
@@ -66,10 +66,10 @@ pub fn counted_resource(name: &str) -> Option<GroupResource> {
     }
 }
 
-/// What an object of the resource takes.
+/// Returns the usage of an object.
 ///
-/// A pod that has ended takes nothing but its place among the objects. One that is being deleted takes what it took until it is gone:
-/// unlike upstream also after its grace period, because it may still run.
+/// A finished pod uses only its object count. A terminating pod uses its full amounts until it is deleted. Unlike
+/// upstream, that includes the time after its grace period, because it may still run.
 #[must_use]
 pub fn taken(resource: &GroupResource, object: &dyn Object) -> Taken {
     let mut amounts = Amounts::from([(count_name(resource), Quantity::from_integer(1))]);
@@ -111,7 +111,7 @@ fn compute_amounts(requests: &Amounts, limits: &Amounts) -> Amounts {
     found
 }
 
-/// Whether it is a resource that somebody else than Kubernetes brought in.
+/// Whether it is an extended resource, which Kubernetes itself does not define.
 fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }
@@ -158,7 +158,7 @@ fn pod_traits(pod: &Pod) -> PodTraits {
     }
 }
 
-/// Every term that places the pod by other pods.
+/// Returns every term that relates the pod to other pods.
 fn affinity_terms(spec: &PodSpec) -> impl Iterator<Item = &PodAffinityTerm> {
     let affinity = spec.affinity.as_ref();
     let near = affinity.and_then(|affinity| affinity.pod_affinity.as_ref());
@@ -174,7 +174,7 @@ fn affinity_terms(spec: &PodSpec) -> impl Iterator<Item = &PodAffinityTerm> {
     required.into_iter().flatten().chain(preferred.into_iter().flatten().map(|weighted| &weighted.pod_affinity_term))
 }
 
-/// Whether objects with these traits belong to the quota: all of its scopes must hold.
+/// Whether objects with these traits match all scopes of the quota.
 #[must_use]
 pub fn is_in_scope(quota: &ResourceQuota, traits: Option<&PodTraits>) -> bool {
     let Some(spec) = &quota.spec else { return true };
@@ -278,7 +278,7 @@ pub fn charge(quota: &ResourceQuota, taken: &Taken, object: &dyn Object) -> Resu
     Err(QuotaError::Exceeded { quota: name.to_owned(), requested, used: shown(&known), limited })
 }
 
-/// What containers of the pod must say because `hard` bounds it: `limits.cpu for: a,b; requests.cpu for: b`.
+/// Returns the amounts that containers must set because `hard` limits them: `limits.cpu for: a,b; requests.cpu for: b`.
 fn missing_amounts(pod: &Pod, hard: &ResourceList) -> Option<String> {
     let spec = pod.spec.as_ref()?;
     let of_the_whole = spec.resources.as_ref().is_some_and(|whole| whole.requests.is_some() || whole.limits.is_some());
@@ -306,13 +306,13 @@ fn container_amounts(container: &Container) -> Amounts {
     compute_amounts(&requests, &limits)
 }
 
-/// Amounts as the wire has them.
+/// Converts amounts to the wire format.
 #[must_use]
 pub fn to_wire(amounts: &Amounts) -> BTreeMap<String, WireQuantity> {
     amounts.iter().map(|(name, amount)| (name.clone(), WireQuantity(amount.to_string()))).collect()
 }
 
-/// Amounts of a wire's list; what cannot be parsed, which validation lets nobody write, is left out.
+/// Converts amounts from the wire format. Malformed ones, which validation rejects, are omitted.
 #[must_use]
 pub fn from_wire(list: Option<&BTreeMap<String, WireQuantity>>) -> Amounts {
     list.into_iter().flat_map(amounts).collect()

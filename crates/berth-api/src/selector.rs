@@ -77,7 +77,7 @@ impl Selector {
         parse::parse(text).map(Self::all_of)
     }
 
-    /// The selector of a spec; `{}` matches everything. What an absent one means is for the caller to say.
+    /// Converts the selector of a spec. `{}` matches everything. The caller decides about an absent one.
     ///
     /// # Errors
     /// An unknown operator, a malformed key or value, a set operator without values or values where there may be none.
@@ -94,8 +94,8 @@ impl Selector {
         Self(Matching::AllOf(Requirements { list: requirements, by_label }))
     }
 
-    /// Whether an object with `labels` matches. However many requirements there are, each label, or each key that is asked for, whichever
-    /// are fewer, is looked at once.
+    /// Whether an object with `labels` matches. The cost is one lookup per label or per requested key, whichever are
+    /// fewer, independent of the number of requirements.
     #[must_use]
     pub fn matches(&self, labels: &(impl LabelSource + ?Sized)) -> bool {
         match &self.0 {
@@ -107,7 +107,8 @@ impl Selector {
         }
     }
 
-    /// The same for who only matches by it, in less memory: where there are many requirements, they are kept in one form alone. It is printed as if it had none.
+    /// Returns the same selector in less memory, for matching only. Many requirements are kept in one form, and it
+    /// prints as if it had none.
     #[must_use]
     pub fn compacted(mut self) -> Self {
         if let Matching::AllOf(Requirements { list, by_label: Some(_) }) = &mut self.0 {
@@ -129,7 +130,8 @@ impl Selector {
         }
     }
 
-    /// A label that every object that matches has, with its value; `None` where no requirement asks for exactly one.
+    /// Returns a label with its value that every matching object has, or `None` if no requirement demands exactly one
+    /// value.
     #[must_use]
     pub fn required_label(&self) -> Option<(&str, &str)> {
         self.requirements().iter().find_map(|requirement| match &requirement.test {
@@ -147,7 +149,7 @@ impl Selector {
 }
 
 impl fmt::Display for Selector {
-    /// As kubectl and `/scale` print it; [`Selector::parse`] reads it back.
+    /// Formats the selector as kubectl and `/scale` do. [`Selector::parse`] can parse the result.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, requirement) in self.requirements().iter().enumerate() {
             let comma = if index == 0 { "" } else { "," };

@@ -1,7 +1,7 @@
-//! What a pod's annotations `sim.berth.dev/…` say, and what is wrong with them.
+//! The `sim.berth.dev/…` annotations of a pod, and the errors in them.
 //!
-//! A wrong value is warned about, never refused: on a real cluster anybody may write any annotation, and a pod that was stored there must be storable
-//! here. What is warned about is ignored; the pod then does what it does without the annotation.
+//! An invalid value causes a warning and no rejection: a real cluster accepts any annotation, and a pod that was stored
+//! there must be storable here. The simulation ignores an invalid annotation.
 
 mod course;
 mod spread;
@@ -25,37 +25,37 @@ use k8s_openapi::{
 };
 use std::collections::BTreeMap;
 
-/// What the keys of all these annotations begin with.
+/// The prefix of these annotations.
 const PREFIX: &str = "sim.berth.dev/";
 
-/// All keys that have a meaning.
+/// All known keys.
 const KEYS: [&str; 9] =
     [SIM_COMPLETES_AFTER, SIM_CPU, SIM_EXIT_CODE, SIM_FAILS, SIM_FAILS_FIRST, SIM_LOGS, SIM_MEMORY, SIM_READY_AFTER, SIM_TERMINATES_AFTER];
 
-/// Those that can end in `.NAME`, for one container.
+/// The keys that can end with `.NAME`, for one container.
 const CONTAINER_KEYS: [&str; 5] = [SIM_COMPLETES_AFTER, SIM_CPU, SIM_EXIT_CODE, SIM_FAILS_FIRST, SIM_MEMORY];
 
-/// How much of a wrong value is shown, in characters: a warning is one header.
+/// The number of characters of an invalid value that are shown, because a warning is one header.
 const SHOWN_MAX: usize = 40;
 
-/// How many letters a word may be off and still be taken for a slip.
+/// The maximum edit distance of a misspelled word.
 const SLIPS_MAX: usize = 3;
 
-/// How a pod fails: `sim.berth.dev/fails`.
+/// The failure of a pod: `sim.berth.dev/fails`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// Its image cannot be had.
+    /// Its image cannot be pulled.
     ImagePullBackOff,
-    /// Its containers end badly soon after each start.
+    /// Its containers fail soon after each start.
     CrashLoopBackOff,
-    /// It runs, and its probe never passes.
+    /// It runs, but its readiness probe never succeeds.
     NeverReady,
     /// Its containers are never created.
     Pending,
 }
 
 impl Failure {
-    /// Each by the value that names it.
+    /// Each with its value.
     const ALL: [(&str, Self); 4] = [
         ("CrashLoopBackOff", Self::CrashLoopBackOff),
         ("ImagePullBackOff", Self::ImagePullBackOff),
@@ -63,26 +63,26 @@ impl Failure {
         ("Pending", Self::Pending),
     ];
 
-    /// Reads the annotation's value; `None` if it names no failure.
+    /// Parses the annotation's value. `None`: it is not a failure.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().find(|(name, _)| *name == text).map(|(_, failure)| *failure)
     }
 }
 
-/// How the pod with these annotations fails, if it does.
+/// Returns the failure of a pod with these annotations, if any.
 #[must_use]
 pub fn fails(annotations: &BTreeMap<String, String>) -> Option<Failure> {
     annotations.get(SIM_FAILS).and_then(|text| Failure::parse(text))
 }
 
-/// The duration or range that the annotation `key` specifies. `None`: it is missing or invalid.
+/// Returns the duration or range of the annotation `key`. `None`: it is missing or invalid.
 #[must_use]
 pub fn spread(annotations: &BTreeMap<String, String>, key: &str) -> Option<Spread> {
     annotations.get(key).and_then(|text| Spread::parse(text))
 }
 
-/// Warnings about the annotations of a pod or template that have no effect; `path` is that of its metadata.
+/// Returns warnings about annotations of a pod or template without effect. `path` is that of its metadata.
 pub(crate) fn warnings(metadata: &ObjectMeta, spec: Option<&PodSpec>, path: &Path) -> Vec<String> {
     let ours = entries(&metadata.annotations).filter(|(key, _)| key.starts_with(PREFIX));
     let path = path.child("annotations");
@@ -93,7 +93,8 @@ pub(crate) fn warnings(metadata: &ObjectMeta, spec: Option<&PodSpec>, path: &Pat
     ours.filter_map(|(key, value)| Some(format!("{}: {}", path.key(key), fault(key, value)?))).collect()
 }
 
-/// Warnings about annotations of a workload that its template should have: the simulation reads those of pods alone.
+/// Returns warnings about annotations of a workload that belong in its template. The simulation reads only those of
+/// pods.
 pub(crate) fn misplaced(metadata: &ObjectMeta) -> Vec<String> {
     let ours = entries(&metadata.annotations).filter(|(key, _)| key.starts_with(PREFIX));
     let path = Path::new("metadata").child("annotations");
@@ -104,13 +105,14 @@ pub(crate) fn misplaced(metadata: &ObjectMeta) -> Vec<String> {
     ours.map(|(key, value)| format!("{}: {}", path.key(key), text(base(key), value))).collect()
 }
 
-/// The key without the name of a container.
+/// Returns the key without the name of a container.
 fn base(key: &str) -> &str {
     let names = |base: &&str| key.strip_prefix(*base).is_some_and(|rest| rest.starts_with('.'));
     CONTAINER_KEYS.into_iter().find(names).unwrap_or(key)
 }
 
-/// How many containers a warning names, and compares with a misspelled name: one object can have thousands of each.
+/// The maximum number of containers that a warning lists and compares with a misspelled name, because an object can
+/// have thousands.
 const NAMES_MAX: usize = 8;
 
 fn without_container(name: &str, spec: &PodSpec) -> Option<String> {
@@ -128,7 +130,7 @@ fn without_container(name: &str, spec: &PodSpec) -> Option<String> {
 
 const DURATION: &str = "must be a duration that is not negative, such as 250ms, 3s or 1m30s, or a range such as 3s±1s";
 
-/// Why the value has no effect; `key` has no container's name.
+/// Returns why the value has no effect. `key` is without a container's name.
 fn fault(key: &str, value: &str) -> Option<String> {
     let shown: String = value.chars().take(SHOWN_MAX).collect();
     let (is_valid, allowed) = match key {
@@ -160,9 +162,9 @@ fn did_you_mean_key(key: &str) -> String {
     }
 }
 
-/// `; did you mean X?` where one of the words is near.
+/// Returns `; did you mean X?` if one of the words is similar.
 fn did_you_mean(text: &str, words: &[&str]) -> String {
-    // A text this long is no slip, and comparing takes time by its length.
+    // A text of this length is not a typo, and the cost of comparing depends on the length.
     if text.len() > 2 * SHOWN_MAX {
         return String::new();
     }
@@ -189,7 +191,7 @@ mod tests {
         serde_json::from_value(json!({"metadata": {"name": "d", "annotations": own}, "spec": spec})).expect("a Deployment")
     }
 
-    /// The one annotation, and what is said about it on a new pod; empty: nothing.
+    /// Checks the warning about one annotation of a new pod. Empty: no warning.
     fn check(key: &str, value: &str, wanted: &str) {
         let found = pod(&json!({key: value})).warnings(None);
         let wanted: Vec<String> =
@@ -197,7 +199,7 @@ mod tests {
         assert_eq!(found, wanted, "{key}: {value}");
     }
 
-    /// Thousands of annotations and thousands of containers fit into one object.
+    /// One object can have thousands of annotations and thousands of containers.
     #[test]
     fn a_warning_names_few_of_many_containers() {
         let containers: Vec<Value> = (0..500).map(|number| json!({"name": format!("c{number}"), "image": "i"})).collect();

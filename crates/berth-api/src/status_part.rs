@@ -1,19 +1,19 @@
-//! A part of an object's status, as whoever reports it has it.
+//! A part of an object's status, in the form that its reporter has.
 
 use crate::Object;
 use serde_json::{Map, Value, json};
 
-/// Members of an object's status that are to be replaced. As a merge patch, without the detour over a tree.
+/// Members of an object's status to replace. It has the effect of a merge patch, without a JSON tree.
 #[derive(Debug)]
 pub struct StatusPart {
-    /// Of which object: its name and namespace, its uid, its resource version if only that one is meant, and what the members are to be.
+    /// The object: its name, namespace and uid, its resource version if the write requires it, and the new members.
     pub object: Box<dyn Object>,
-    /// Which members of the status, by their names on the wire. Those that the object lacks go.
+    /// The names of the members on the wire. Members that are missing in the object are removed.
     pub members: &'static [&'static str],
 }
 
 impl StatusPart {
-    /// The JSON merge patch that does the same.
+    /// Returns the JSON merge patch with the same effect.
     #[must_use]
     pub fn to_patch(&self) -> Value {
         let mut object = self.object.to_value();

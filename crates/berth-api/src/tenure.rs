@@ -1,18 +1,18 @@
-//! Who leads by a Lease, as a write says that is only to happen while that is so.
+//! The fencing token of a write: the holder of a Lease, during which the write must happen.
 
 use k8s_openapi::api::coordination::v1::Lease;
 use std::{fmt, str::FromStr};
 
-/// The header of a write that is only to happen during a [`Tenure`]: `berth-lease: kube-system/berth-scheduler;rotterdam_07be;3`. It can make a write fail, and
-/// nothing else.
+/// The header of a write that must happen during a [`Tenure`]:
+/// `berth-lease: kube-system/berth-scheduler;rotterdam_07be;3`. It can make a write fail, and has no other effect.
 pub const HEADER: &str = "berth-lease";
 
-/// One's time as the holder of a Lease. Whoever takes it over begins another, also under the same name.
+/// One holder's term of a Lease. A takeover begins another term, even by the same holder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tenure {
-    /// Where the Lease is.
+    /// The namespace of the Lease.
     pub namespace: String,
-    /// What it is called.
+    /// The name of the Lease.
     pub name: String,
     /// `spec.holderIdentity`.
     pub holder: String,
@@ -20,13 +20,13 @@ pub struct Tenure {
     pub transitions: i32,
 }
 
-/// A text that names no [`Tenure`].
+/// A text that is not a [`Tenure`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not of the form NAMESPACE/NAME;HOLDER;TRANSITIONS")]
 pub struct BadTenure(String);
 
 impl Tenure {
-    /// Whether the Lease says that it lasts.
+    /// Whether the Lease still has this holder and term.
     #[must_use]
     pub fn lasts(&self, lease: &Lease) -> bool {
         let Some(spec) = &lease.spec else { return false };
@@ -50,7 +50,7 @@ impl FromStr for Tenure {
             let (namespace, name) = lease.split_once('/')?;
             let (holder, transitions) = rest.rsplit_once(';')?;
             let transitions = transitions.parse().ok()?;
-            // Without a holder it is nobody's.
+            // An empty holder means that the Lease is free.
             let is_whole = [namespace, name, holder].iter().all(|part| !part.is_empty());
             is_whole.then(|| Self { namespace: namespace.to_owned(), name: name.to_owned(), holder: holder.to_owned(), transitions })
         };

@@ -1,17 +1,18 @@
-//! What an analysis of a progressive rollout asks, as annotations of the Deployment say it. Who is behind a provider's name is the administrator's to say.
+//! The analysis of a progressive rollout, from the annotations of the Deployment. The administrator's configuration
+//! defines the providers.
 
 use crate::{FieldError, Path, names::check_dns_label};
 
 /// The longest query, in bytes.
 pub const QUERY_BYTES_MAX: usize = 4096;
 
-/// The fault of a provider's name, which is a DNS label.
+/// Validates a provider's name, which must be a DNS label.
 #[must_use]
 pub fn validate_provider(name: &str, path: &Path) -> Option<FieldError> {
     check_dns_label(name).into_iter().next().map(|fault| FieldError::invalid(path, name, fault))
 }
 
-/// The fault of a query: it asks nothing, too much, or is no text.
+/// Validates a query: it must be a text, neither empty nor too long.
 #[must_use]
 pub fn validate_query(query: &str, path: &Path) -> Option<FieldError> {
     let is_text = |char: char| !char.is_control() || ['\n', '\t'].contains(&char);

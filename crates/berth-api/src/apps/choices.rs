@@ -1,4 +1,4 @@
-//! Annotations that choose how a workload rolls out, beside the fields of its spec.
+//! Annotations that configure a workload's rollouts, besides the fields of its spec.
 
 use super::{
     analysis::{validate_provider, validate_query},
@@ -14,10 +14,10 @@ use crate::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// An annotation, and what gives the fault of a value of it.
+/// An annotation, and the validation of its value.
 pub(super) type Choice = (&'static str, fn(&str, &Path) -> Option<FieldError>);
 
-/// Those of a Deployment.
+/// The annotations of a Deployment.
 pub(super) const OF_DEPLOYMENTS: &[Choice] = &[
     (BERTH_POD_REPLACEMENT_POLICY, validate_policy),
     (BERTH_DELETED_POD_REPLACEMENT_POLICY, validate_policy),
@@ -26,23 +26,23 @@ pub(super) const OF_DEPLOYMENTS: &[Choice] = &[
     (BERTH_ANALYSIS_PROVIDER, validate_provider),
     (BERTH_ANALYSIS_QUERY, validate_query),
 ];
-/// Those of a ReplicaSet. What else one has of its Deployment means nothing on it.
+/// The annotations of a ReplicaSet. Others that it inherits from its Deployment have no effect on it.
 pub(super) const OF_REPLICA_SETS: &[Choice] = &[(BERTH_DELETED_POD_REPLACEMENT_POLICY, validate_policy)];
-/// Those of a StatefulSet.
+/// The annotations of a StatefulSet.
 pub(super) const OF_STATEFUL_SETS: &[Choice] =
     &[(BERTH_AUTO_ROLLBACK, validate_auto_rollback), (BERTH_PROGRESS_DEADLINE_SECONDS, validate_deadline), (BERTH_STEPS, refuse_steps)];
 
-/// The one way of [`BERTH_AUTO_ROLLBACK`].
+/// The only valid value of [`BERTH_AUTO_ROLLBACK`].
 pub(super) const ON_DEADLINE: &str = "OnDeadline";
 
-/// Faults of the annotations. What is stored already is not judged again.
+/// Validates the annotations. Stored values are not validated again.
 pub(super) fn validate(choices: &[Choice], new: &ObjectMeta, old: Option<&ObjectMeta>) -> Vec<FieldError> {
     let changed = choices.iter().filter(|(key, _)| value(new, key) != old.and_then(|old| value(old, key)));
     let path = Path::new("metadata").child("annotations");
     changed.filter_map(|(key, fault)| fault(value(new, key)?, &path.key(key))).collect()
 }
 
-/// What an annotation says.
+/// Returns the value of an annotation.
 pub(super) fn value<'a>(object: &'a ObjectMeta, key: &str) -> Option<&'a str> {
     object.annotations.as_ref()?.get(key).map(String::as_str)
 }

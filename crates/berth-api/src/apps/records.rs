@@ -1,6 +1,7 @@
-//! Who changed a workload, as the API server saw it: what the annotations [`BERTH_CHANGED_BY`], [`BERTH_SCALED_BY`] and [`BERTH_PROMOTED_BY`] say.
+//! The authors of changes to a workload, as the API server records them in the annotations [`BERTH_CHANGED_BY`],
+//! [`BERTH_SCALED_BY`] and [`BERTH_PROMOTED_BY`].
 //!
-//! Names are strangers' texts: they are kept up to a length, and whoever shows them on a terminal escapes them.
+//! Names are untrusted texts. They are truncated, and a terminal program must escape them.
 
 use crate::annotations::{BERTH_CHANGED_BY, BERTH_PROMOTED_BY, BERTH_SCALED_BY};
 use berth_identity::RolloutRevision;
@@ -8,99 +9,100 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// How many promotions of a rollout are kept: it has no more steps.
+/// The maximum number of recorded promotions per rollout, which is the maximum number of steps.
 pub const PROMOTIONS_MAX: usize = 64;
-/// How many characters of a user's or a manager's name are kept. Managers have no more; most users' names have far fewer.
+/// The maximum length of recorded user and manager names. Managers have no longer ones, and most user names are far
+/// shorter.
 pub const NAME_CHARS_MAX: usize = 256;
 
 type Annotations = BTreeMap<String, String>;
 
-/// Who did something, and when.
+/// An author and a time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
-    /// When it was written, in whole seconds.
+    /// The time of the write, in whole seconds.
     pub at: Timestamp,
-    /// Who was let in: authenticated, or impersonated by somebody who may. None: a part of the server's own process.
+    /// The authenticated or impersonated user. `None`: a part of the server's own process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<String>,
-    /// The field manager, which the client chooses; what its user agent begins with if it says none. Empty: none.
+    /// The field manager from the client, otherwise the start of its user agent. Empty: none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub manager: String,
 }
 
 impl Change {
-    /// Somebody's change, with names up to [`NAME_CHARS_MAX`].
+    /// Returns a change with names truncated to [`NAME_CHARS_MAX`].
     #[must_use]
     pub fn new(at: Timestamp, user: Option<&str>, manager: &str) -> Self {
         Self { at, user: user.map(short), manager: short(manager) }
     }
 
-    /// What [`BERTH_CHANGED_BY`] says; `None` where it is missing, or nobody's who knows its form.
+    /// Parses [`BERTH_CHANGED_BY`]. `None`: it is missing or invalid.
     #[must_use]
     pub fn of(annotations: &Annotations) -> Option<Self> {
         let Self { at, user, manager } = serde_json::from_str(annotations.get(BERTH_CHANGED_BY)?).ok()?;
         Some(Self::new(at, user.as_deref(), &manager))
     }
 
-    /// The annotation's value.
+    /// Returns the annotation's value.
     #[must_use]
     pub fn value(&self) -> String {
         serde_json::to_string(self).expect("it has string keys only")
     }
 }
 
-/// A change of the number of pods.
+/// A change of the replicas.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Scaling {
-    /// Whose.
+    /// The author.
     #[serde(flatten)]
     pub by: Change,
-    /// How many pods were wanted before.
+    /// The replicas before.
     pub from: i32,
-    /// How many are.
+    /// The replicas after.
     pub to: i32,
 }
 
 impl Scaling {
-    /// What [`BERTH_SCALED_BY`] says; `None` where it is missing, or nobody's who knows its form.
+    /// Parses [`BERTH_SCALED_BY`]. `None`: it is missing or invalid.
     #[must_use]
     pub fn of(annotations: &Annotations) -> Option<Self> {
         let Self { by, from, to } = serde_json::from_str(annotations.get(BERTH_SCALED_BY)?).ok()?;
         Some(Self { by: Change::new(by.at, by.user.as_deref(), &by.manager), from, to })
     }
 
-    /// The annotation's value.
+    /// Returns the annotation's value.
     #[must_use]
     pub fn value(&self) -> String {
         serde_json::to_string(self).expect("it has string keys only")
     }
 }
 
-/// Who ended waits of a rollout's steps.
+/// The users who ended waits of a rollout's steps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Promotions {
     /// The number of the rollout.
     pub revision: RolloutRevision,
-    /// In order of time; each step once.
+    /// In order of time, at most one per step.
     pub steps: Vec<Promotion>,
 }
 
-/// Somebody ended the wait at a step.
+/// A user ended the wait at a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Promotion {
-    /// The step, counted from 1.
+    /// The step, from 1.
     pub step: u32,
-    /// Who.
+    /// The author.
     #[serde(flatten)]
     pub by: Change,
 }
 
 impl Promotions {
-    /// What [`BERTH_PROMOTED_BY`] says; `None` where it is missing, or nobody's who knows its form.
+    /// Parses [`BERTH_PROMOTED_BY`]. `None`: it is missing or invalid.
     #[must_use]
     pub fn of(annotations: &Annotations) -> Option<Self> {
         let Self { revision, mut steps } = serde_json::from_str(annotations.get(BERTH_PROMOTED_BY)?).ok()?;
@@ -112,7 +114,8 @@ impl Promotions {
         Some(Self { revision, steps })
     }
 
-    /// With one more, which is `named` as [`crate::annotations::BERTH_PROMOTED`] does: `REVISION/STEP/HASH`. `None`: that says nothing of the rollout `newest`, or nothing new.
+    /// Adds the promotion `named` in the format of [`crate::annotations::BERTH_PROMOTED`]: `REVISION/STEP/HASH`.
+    /// Returns `None` if it is not about the rollout `newest`, or not new.
     #[must_use]
     pub fn with(known: Option<Self>, named: &str, newest: RolloutRevision, by: impl FnOnce() -> Change) -> Option<Self> {
         let mut parts = named.split('/');
@@ -126,7 +129,7 @@ impl Promotions {
         Some(all)
     }
 
-    /// The annotation's value.
+    /// Returns the annotation's value.
     #[must_use]
     pub fn value(&self) -> String {
         serde_json::to_string(self).expect("it has string keys only")

@@ -1,4 +1,4 @@
-//! The annotations that say when pods are replaced, beside the field `podReplacementPolicy`: they follow its gate and its values.
+//! The annotations that have the meaning of the field `podReplacementPolicy`, with its gate and its values.
 
 use crate::{
     FeatureGates, FieldError, Gate, Path,
@@ -6,15 +6,15 @@ use crate::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-/// Replacements may be created as soon as the pods they replace are being deleted.
+/// Replacements may be created as soon as the pods are terminating.
 pub(super) const TERMINATION_STARTED: &str = "TerminationStarted";
-/// Replacements may be created only when the pods they replace are gone.
+/// Replacements may be created only after the pods are deleted.
 pub(super) const TERMINATION_COMPLETE: &str = "TerminationComplete";
 
-/// Those of a Deployment.
+/// The annotations of a Deployment.
 const OF_DEPLOYMENTS: &[&str] = &[BERTH_POD_REPLACEMENT_POLICY, BERTH_DELETED_POD_REPLACEMENT_POLICY];
 
-/// Takes the annotations off where the gate is off, as the field, but for those that the stored object has.
+/// Drops the annotations if the gate is off, like the field, unless the stored object has them.
 pub(super) fn drop_disabled(new: &mut ObjectMeta, old: Option<&ObjectMeta>, gates: &FeatureGates) {
     if gates.enabled(Gate::DeploymentPodReplacementPolicy) {
         return;
@@ -26,7 +26,7 @@ pub(super) fn drop_disabled(new: &mut ObjectMeta, old: Option<&ObjectMeta>, gate
     new.annotations.take_if(|annotations| annotations.is_empty());
 }
 
-/// The fault of a text that is no policy.
+/// Validates a policy.
 pub(super) fn validate_policy(policy: &str, path: &Path) -> Option<FieldError> {
     let supported = [TERMINATION_COMPLETE, TERMINATION_STARTED];
     (!supported.contains(&policy)).then(|| FieldError::not_supported(path, policy, &supported))

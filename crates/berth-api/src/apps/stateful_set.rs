@@ -79,8 +79,8 @@ pub struct StatefulSetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatefulSetUpdateStrategy {
-    /// `RollingUpdate` (default): one by one, highest ordinal first; `OnDelete`: when somebody deletes them; `Recreate`: all are deleted at
-    /// once and created anew when the last is gone, also out of a broken rollout (KEP-3541).
+    /// `RollingUpdate` (default): one by one, highest ordinal first; `OnDelete`: when a user deletes them; `Recreate`:
+    /// all are deleted at once and recreated after the last is deleted, which also repairs a broken rollout (KEP-3541).
     #[serde(rename = "type", default, deserialize_with = "null_as_default", skip_serializing_if = "String::is_empty")]
     #[schemars(extend("enum" = ["OnDelete", "Recreate", "RollingUpdate"]))]
     pub type_: String,
@@ -143,7 +143,7 @@ apps_kind!(StatefulSet, StatefulSetSpec, StatefulSetStatus, "statefulsets", "Sta
 
 /// The strategy that replaces pods one by one; the default.
 pub const ROLLING_UPDATE: &str = "RollingUpdate";
-/// The strategy that leaves it to others to delete pods.
+/// The strategy that updates pods only when a user deletes them.
 pub const ON_DELETE: &str = "OnDelete";
 /// The strategy that deletes all pods at once (KEP-3541).
 pub const RECREATE: &str = "Recreate";
@@ -241,7 +241,7 @@ impl Kind for StatefulSet {
 }
 
 impl StatefulSet {
-    /// The warning that nothing will be rolled back, or that it will not get far.
+    /// Returns the warning that a rollback will have no or little effect.
     fn idle_rollback(&self) -> Option<String> {
         let value = |key| choices::value(&self.metadata, key);
         value(BERTH_AUTO_ROLLBACK)?;
@@ -270,7 +270,7 @@ impl StatefulSet {
 }
 
 impl StatefulSet {
-    /// The warnings that annotations mean nothing to the strategy of the set.
+    /// Returns the warnings about annotations that have no effect with the set's strategy.
     fn idle_strategy(&self) -> Vec<String> {
         let strategy = self.spec.update_strategy.type_.as_str();
         let is_asked_for = |key| choices::value(&self.metadata, key).is_some();
@@ -278,7 +278,7 @@ impl StatefulSet {
         if is_asked_for(BERTH_UPDATE_STRATEGY) && ![ON_DELETE, RECREATE].contains(&strategy) {
             warnings.push(format!("{}: has no effect unless spec.updateStrategy.type is {ON_DELETE}", annotation(BERTH_UPDATE_STRATEGY)));
         }
-        // Recreate replaces pods that fail without being asked to.
+        // `Recreate` replaces failing pods without the annotation.
         if is_asked_for(BERTH_REPAIR) && strategy == ON_DELETE {
             warnings.push(format!("{}: has no effect where spec.updateStrategy.type is {ON_DELETE}", annotation(BERTH_REPAIR)));
         }
@@ -291,7 +291,7 @@ fn annotation(key: &str) -> String {
 }
 
 impl StatefulSetUpdateStrategy {
-    /// Quirk kept from upstream: `rollingUpdate` is created only where `type` was left out too.
+    /// Quirk kept from upstream: `rollingUpdate` is created only if `type` was missing too.
     fn set_defaults(&mut self) {
         if self.type_.is_empty() {
             ROLLING_UPDATE.clone_into(&mut self.type_);
@@ -302,8 +302,8 @@ impl StatefulSetUpdateStrategy {
         }
     }
 
-    /// Drops a `rollingUpdate` that only says what the server fills in, where the type is another: whoever changes the type by an apply or a
-    /// patch leaves it behind without ever having written it. One that says something stays, and is refused.
+    /// Drops a `rollingUpdate` of default values beside another type. An apply or a patch that changes the type leaves
+    /// it behind, although the client never wrote it. Other values are kept, and rejected.
     fn drop_default_block(&mut self) {
         let is_default = |rolling: &RollingUpdateStatefulSet| {
             let is_one = |unavailable: &IntOrString| *unavailable == IntOrString::Int(1);
@@ -314,7 +314,7 @@ impl StatefulSetUpdateStrategy {
         }
     }
 
-    /// With the gate on, fills in `maxUnavailable`; with it off, drops it unless the stored object uses it.
+    /// Defaults `maxUnavailable` if the gate is on. Otherwise drops it, unless the stored object uses it.
     fn prepare_max_unavailable(&mut self, old: Option<&Self>, gates: &FeatureGates) {
         let Some(rolling) = &mut self.rolling_update else { return };
         let in_use = |strategy: &Self| strategy.rolling_update.as_ref().is_some_and(|rolling| rolling.max_unavailable.is_some());

@@ -9,7 +9,7 @@
 
 use std::fmt;
 
-/// How many items there may be.
+/// The maximum number of items.
 const ITEMS_MAX: usize = 64;
 /// The longest wait, in seconds.
 const SECONDS_MAX: u32 = 30 * 24 * 3600;
@@ -17,22 +17,22 @@ const SECONDS_MAX: u32 = 30 * 24 * 3600;
 /// One item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// So many of a hundred pods are to have the new template.
+    /// This percentage of pods must have the new template.
     Percent(u8),
-    /// This is to last for so many seconds.
+    /// This state must last for so many seconds.
     Seconds(u32),
-    /// This is to last until somebody says that it may go on.
+    /// This state lasts until a user promotes the rollout.
     Pause,
-    /// This is to last until an analysis has passed; see [`super::analysis`].
+    /// This state lasts until an analysis has passed. See [`super::analysis`].
     Analysis,
 }
 
-/// A fault of steps.
+/// A syntax error in steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepsError {
-    /// Which character it begins at, counted from 1.
+    /// The position of the first wrong character, from 1.
     pub position: usize,
-    /// What it is.
+    /// The error.
     pub fault: String,
 }
 
@@ -44,10 +44,10 @@ impl fmt::Display for StepsError {
 
 impl std::error::Error for StepsError {}
 
-/// Reads steps: at least one, from a percentage to `100%`.
+/// Parses steps: at least one, from a percentage to `100%`.
 ///
 /// # Errors
-/// The first fault.
+/// The first syntax error.
 pub fn parse(text: &str) -> Result<Vec<Step>, StepsError> {
     let mut steps = Vec::new();
     let mut highest = 0;
@@ -109,7 +109,7 @@ fn number(digits: &str) -> Option<u32> {
     digits.parse().ok().filter(|_| is_number)
 }
 
-/// How many of so many pods have the new template at a percentage: rounded up, so that there is at least one.
+/// Returns the number of pods for a percentage, rounded up, so that it is at least one.
 #[must_use]
 pub fn pods(percent: u8, replicas: i64) -> i64 {
     (replicas * i64::from(percent) + 99) / 100

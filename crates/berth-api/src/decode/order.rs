@@ -1,21 +1,21 @@
-//! Where the faults of a document stand in it. Read again for that, because the tree has forgotten the order, and because only refused or
-//! warned of documents need it.
+//! Determines the order of errors in a document. This decodes the document again, because the tree has lost the order,
+//! and because only rejected documents and those with warnings need it.
 
 use super::{Path, REPORTED_FIELDS_MAX, text_of};
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::{cell::RefCell, collections::BTreeSet, fmt};
 
-/// A field that strict validation refuses.
+/// An error of strict validation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldFault {
     /// The kind has no field of this path.
     Unknown(String),
-    /// The field stands more than once in one object.
+    /// One object has the field more than once.
     Duplicate(String),
 }
 
 impl fmt::Display for FieldFault {
-    /// As upstream words it.
+    /// In upstream's words.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown(path) => write!(f, "unknown field {path:?}"),
@@ -24,14 +24,14 @@ impl fmt::Display for FieldFault {
     }
 }
 
-/// The faults of a JSON document in the order of the document, each once, at most 100. What `unknown` fields hold is not looked at, nor whether
-/// they stand twice.
+/// Returns the errors of a JSON document in document order, each once, at most 100. It ignores the content of `unknown`
+/// fields, and their duplicates.
 ///
 /// Source: upstream's strict JSON decoder.
 #[must_use]
 pub fn faults_in_order(document: &[u8], unknown: &[String]) -> Vec<FieldFault> {
     let walk = Walk { unknown: unknown.iter().map(String::as_str).collect(), found: RefCell::default() };
-    // What cannot be read has been refused before.
+    // An undecodable document was rejected before.
     let _ = Node { path: Path::Root, walk: &walk }.deserialize(&mut serde_json::Deserializer::from_slice(document));
     walk.found.into_inner()
 }
@@ -50,7 +50,7 @@ impl Walk<'_> {
     }
 }
 
-/// A value that is still to be read.
+/// A value to decode.
 #[derive(Clone, Copy)]
 struct Node<'a> {
     path: Path<'a>,
@@ -129,7 +129,7 @@ mod tests {
     use crate::decode::{decode, faults_in_order, parse_json};
     use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 
-    /// As a real 1.36 answers them.
+    /// The expected results are those of a real 1.36.
     #[test]
     fn faults_stand_in_the_order_of_the_document() {
         fn check<K: crate::Kind>(document: &str, expected: &[&str]) {

@@ -1,28 +1,30 @@
-//! JSON text to a tree, keeping note of keys that stand twice.
+//! Parses JSON text to a tree, and records duplicate keys.
 
 use super::Path;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::{cell::RefCell, collections::BTreeSet, fmt};
 
-/// How deep objects and lists may be nested. No API type needs half of it; upstream allows 10000, which a small stack would not survive.
+/// The maximum nesting of objects and lists. No API type needs half of it. Upstream allows 10000, which would overflow
+/// a small stack.
 pub const DEPTH_MAX: usize = 127;
 
 /// A JSON document.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parsed {
-    /// The document; of a key that stands twice in one object, the last value.
+    /// The document. The last value of a duplicate key wins.
     pub value: Value,
-    /// Paths of the keys that stand more than once in one object, in the order met, at most 100.
+    /// The paths of duplicate keys, in document order, at most 100.
     pub duplicates: Vec<String>,
 }
 
-/// Why bytes are no JSON document: syntax, text after the end, invalid UTF-8, nesting beyond [`DEPTH_MAX`].
+/// Why bytes are not a JSON document: a syntax error, text after the end, invalid UTF-8, or nesting beyond
+/// [`DEPTH_MAX`].
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct ParseError(serde_json::Error);
 
-/// Reads one JSON document and nothing after it.
+/// Parses one JSON document without trailing text.
 ///
 /// # Errors
 /// See [`ParseError`].
@@ -34,7 +36,7 @@ pub fn parse_json(bytes: &[u8]) -> Result<Parsed, ParseError> {
     Ok(Parsed { value, duplicates: duplicates.into_inner() })
 }
 
-/// A value that is still to be read.
+/// A value to decode.
 #[derive(Clone, Copy)]
 struct Node<'a> {
     path: Path<'a>,

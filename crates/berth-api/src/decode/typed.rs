@@ -1,5 +1,5 @@
-//! A JSON tree to a typed object. Our own deserializer over the tree, because it must do three things at once that serde's do singly or not:
-//! name the field of a wrong type, list the fields that the type does not have, and read null as the type's empty value.
+//! Decodes a JSON tree to a typed object. This deserializer does three things at once that serde's do not combine: it
+//! reports the path of a wrong type, collects unknown fields, and decodes null as the type's empty value.
 
 use super::{Path, base64, report, time};
 use crate::quantity::{Quantity, QuantityError};
@@ -15,16 +15,16 @@ use serde::{
 use serde_json::{Number, Value};
 use std::{any::type_name, cell::RefCell, fmt, marker::PhantomData};
 
-/// Why a tree is no object of its kind: which field, and what is wrong with it.
+/// Why a tree is not an object of its kind: the field and the error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DecodeError {
-    /// `spec.replicas`; empty for the object itself and where it is not known.
+    /// `spec.replicas`. Empty for the object itself, and if it is unknown.
     pub path: String,
     /// `invalid type: string "3", expected i32`.
     pub message: String,
-    /// The same in the words of upstream's converter of patched objects; `None`: it says what is in `message`.
+    /// The same error in the words of upstream's converter of patched objects. `None`: the text is that of `message`.
     pub converted: Option<String>,
-    /// Whether `path` has been filled in.
+    /// Whether `path` is set.
     located: bool,
 }
 
@@ -33,7 +33,7 @@ impl DecodeError {
         Self { path, message, converted: None, located: true }
     }
 
-    /// Bytes whose base64 is illegal at this place.
+    /// Returns the error of invalid base64 at this offset.
     fn of_bytes(place: usize) -> Self {
         let message = format!("illegal base64 data at input byte {place}");
         let converted = Some(format!("error decoding from json: {message}"));
@@ -69,7 +69,7 @@ impl serde::de::Error for DecodeError {
     }
 }
 
-/// How upstream's converter says that it found the one where its type wants the other.
+/// Returns upstream's message for a value of the wrong type.
 fn converted(found: Unexpected<'_>, expected: &str) -> Option<String> {
     let found = match found {
         Unexpected::Str(_) => "string",
@@ -97,19 +97,19 @@ fn converted(found: Unexpected<'_>, expected: &str) -> Option<String> {
     })
 }
 
-/// What a client sent, with the paths of the fields that `T` does not have.
+/// Decodes a client's value. Also returns the paths of unknown fields.
 pub(crate) fn decode<T: DeserializeOwned>(value: Value) -> Result<(T, Vec<String>), DecodeError> {
     decode_by(value, PhantomData::<T>)
 }
 
-/// The same, by a seed.
+/// Does the same with a seed.
 pub(super) fn decode_by<'de, S: DeserializeSeed<'de>>(value: Value, seed: S) -> Result<(S::Value, Vec<String>), DecodeError> {
     let unknown = RefCell::new(Vec::new());
     let object = seed.deserialize(Node { value, path: Path::Root, unknown: &unknown })?;
     Ok((object, unknown.into_inner()))
 }
 
-/// Not by the number's own deserializer, whose error does not say which type was found.
+/// Does not use the number's own deserializer, whose error omits the type that was found.
 fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::Value, DecodeError> {
     match (number.as_u64(), number.as_i64()) {
         (Some(unsigned), _) => visitor.visit_u64(unsigned),
@@ -118,7 +118,7 @@ fn visit_number<'de, V: Visitor<'de>>(number: &Number, visitor: V) -> Result<V::
     }
 }
 
-/// A part of the tree, where it stands, and where unknown fields are noted.
+/// A part of the tree with its path, and the collection of unknown fields.
 struct Node<'a> {
     value: Value,
     path: Path<'a>,
@@ -165,7 +165,8 @@ impl<'de> Deserializer<'de> for Node<'_> {
     }
 
     fn deserialize_option<V: Visitor<'de>>(mut self, visitor: V) -> Result<V::Value, DecodeError> {
-        // Only bytes ask for themselves in this way. Their own reader takes the standard form alone.
+        // Only the type of bytes requests itself in this way. Its own deserializer accepts the standard form of base64
+        // only.
         if let (true, Value::String(text)) = (type_name::<V::Value>() == type_name::<ByteString>(), &mut self.value) {
             let text = std::mem::take(text);
             self.value = base64::canonical(text).map_err(|place| DecodeError::of_bytes(place).at(self.path))?;
@@ -190,13 +191,13 @@ impl<'de> Deserializer<'de> for Node<'_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, DecodeError> {
-        // An object within another is of the field's type, whatever type it names. Upstream overwrites that.
+        // A nested object has the field's type, independent of its own `kind`. Upstream overwrites that.
         if let (true, false, Value::Object(members)) = (is_object(fields), matches!(self.path, Path::Root), &mut self.value) {
             members.retain(|member, value| !(matches!(member.as_str(), "apiVersion" | "kind") && (value.is_string() || value.is_null())));
         }
         match self.value {
             Value::Object(_) | Value::Null => self.or_empty(Value::Object(serde_json::Map::new()), visitor),
-            // A derived struct would take a list as its members in order.
+            // A derived struct would accept a list of its members in order.
             other => Err(DecodeError::invalid_type(unexpected(&other), &"an object").at(self.path)),
         }
     }
@@ -228,12 +229,12 @@ impl<'de> Deserializer<'de> for Node<'_> {
     forward_to_deserialize_any! { i128 u128 char bytes unit unit_struct tuple tuple_struct }
 }
 
-/// Whether a type with these fields is an object of the API. References to objects have no metadata.
+/// Whether a type with these fields is an API object. References to objects have no metadata.
 fn is_object(fields: &[&str]) -> bool {
     ["apiVersion", "kind", "metadata"].iter().all(|field| fields.contains(field))
 }
 
-/// The canonical text of a quantity. Null is nothing, and a number is read as its digits, as upstream does.
+/// Returns the canonical text of a quantity. Null is empty, and a number is decoded as its digits, as upstream.
 fn quantity(value: Value) -> Result<String, QuantityError> {
     let text = match value {
         Value::Null => return Ok("0".to_owned()),
@@ -274,7 +275,7 @@ impl<'de> SeqAccess<'de> for Elements<'_> {
 
 struct Members<'a> {
     map: serde_json::map::IntoIter,
-    /// The member whose key was last given.
+    /// The member whose key was visited last.
     member: Option<(String, Value)>,
     path: &'a Path<'a>,
     unknown: &'a RefCell<Vec<String>>,
@@ -296,7 +297,7 @@ impl<'de> MapAccess<'de> for Members<'_> {
     }
 }
 
-/// An enumeration whose cases carry nothing: the only form in API types.
+/// A variant without data, the only form of enumerations in API types.
 struct UnitVariant(String);
 
 impl<'de> EnumAccess<'de> for UnitVariant {

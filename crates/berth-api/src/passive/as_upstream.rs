@@ -1,4 +1,5 @@
-//! Faults that a comparison with a real Kubernetes 1.36.2 has found to differ: what it says of each (`cargo xtask compare`).
+//! Errors for which a comparison with a real Kubernetes 1.36.2 (`cargo xtask compare`) found differences, with the
+//! messages of the real server.
 
 use crate::{
     FeatureGates, Kind,
@@ -221,7 +222,8 @@ fn the_two_sources_of_a_claim_say_the_same() {
         &claim(json!({"dataSourceRef": {"kind": "1", "name": "b"}})),
         &[&format!("spec.dataSource: Invalid value: \"1\": {group}"), &format!("spec.dataSourceRef: Invalid value: \"1\": {group}")],
     );
-    // The older of the two is dropped where it is neither a claim nor a snapshot, and a reference into another namespace.
+    // The older of the two is dropped if it is neither a claim nor a snapshot, and so is a reference into another
+    // namespace.
     for dropped in [
         json!({"dataSource": {"kind": "1", "name": "b"}}),
         json!({"dataSource": {"apiGroup": "a.b", "kind": "X", "name": "b"}}),
@@ -413,7 +415,7 @@ fn a_persistent_volume_has_one_source_that_says_what_its_driver_needs() {
         json!({"iscsi": {"targetPortal": "a", "iqn": "x", "lun": 0, "secretRef": {}}}),
         &["spec.iscsi.iqn: Invalid value: \"x\": must be valid format", "spec.iscsi.secretRef.name: Required value"],
     );
-    // A source that was stored without a rule stays.
+    // A source that was stored before a rule existed is kept.
     let old = volume(&json!({"iscsi": {"targetPortal": "a", "iqn": "x", "lun": 0}}));
     check_update::<PersistentVolume>(&old, &merged(old.clone(), &json!({"metadata": {"labels": {"a": "b"}}})), &[]);
 }

@@ -1,4 +1,4 @@
-//! More of what a real Kubernetes 1.36.2 says of these kinds, above all of changes: each row was asked.
+//! Further errors of a real Kubernetes 1.36.2 for these kinds, mainly for updates. Each row was recorded.
 
 use super::as_upstream::{NAME_PART, named};
 use crate::{

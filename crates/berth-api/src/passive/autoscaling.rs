@@ -1,4 +1,5 @@
-//! HorizontalPodAutoscaler. Simulated pods use nothing that could be measured: it is stored, and a condition says that nothing acts on it.
+//! HorizontalPodAutoscaler. Simulated pods have no metrics, so it is only stored, and a condition reports that it has
+//! no effect.
 
 use crate::{
     FeatureGates, FieldError, Kind, Path,
@@ -17,14 +18,14 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
-/// Of the processor time asked for, in percent, where no metric is named.
+/// The default target in percent of the requested CPU, without a metric.
 const UTILIZATION: i32 = 80;
 const METRIC_TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 const TARGET_TYPES: &[&str] = &["AverageValue", "Utilization", "Value"];
 const SELECT_POLICIES: &[&str] = &["Disabled", "Max", "Min"];
-/// Of a policy, in seconds.
+/// The maximum period of a policy, in seconds.
 const PERIOD_MAX: i32 = 1800;
-/// In which the highest or lowest recommendation counts, in seconds.
+/// The maximum stabilization window, in seconds.
 const WINDOW_MAX: i32 = 3600;
 
 impl Kind for HorizontalPodAutoscaler {
@@ -121,7 +122,7 @@ fn validate_reference(reference: &CrossVersionObjectReference, path: &Path, faul
     faults.set_form(&path.child("name"), &reference.name, check_path_segment);
 }
 
-/// Of the core's kinds only one has replicas.
+/// Only one kind of the core group has replicas.
 fn validate_group(reference: &CrossVersionObjectReference, path: &Path, faults: &mut Faults) {
     let version = text(&reference.api_version);
     match version.matches('/').count() {
@@ -139,7 +140,7 @@ fn validate_metric(metric: &MetricSpec, path: &Path, faults: &mut Faults) {
         faults.required(&type_path, "must specify a metric source type");
     }
     let is_known = METRIC_TYPES.contains(&metric.type_.as_str());
-    // Upstream finds an unknown one twice.
+    // Upstream reports an unknown type twice.
     let times = if is_known { 0 } else { 2 };
     (0..times).for_each(|_| faults.add([FieldError::not_supported(&type_path, metric.type_.as_str(), METRIC_TYPES)]));
     let mut present = sources(metric);
@@ -156,7 +157,7 @@ fn validate_metric(metric: &MetricSpec, path: &Path, faults: &mut Faults) {
     }
 }
 
-/// Types of metrics, and the fields of their sources, in the order in which they are checked.
+/// The types of metrics and their source fields, in the order of validation.
 const SOURCES: [(&str, &str); 5] = [
     ("Object", "object"),
     ("External", "external"),
@@ -165,7 +166,7 @@ const SOURCES: [(&str, &str); 5] = [
     ("ContainerResource", "containerResource"),
 ];
 
-/// Where a metric comes from.
+/// The source of a metric.
 #[derive(Clone, Copy)]
 enum Source<'a> {
     Object(&'a ObjectMetricSource),
@@ -175,7 +176,7 @@ enum Source<'a> {
     ContainerResource(&'a ContainerResourceMetricSource),
 }
 
-/// The sources that are set, with their types and fields.
+/// Returns the sources that are set, with their types and fields.
 fn sources(metric: &MetricSpec) -> Vec<(&'static str, &'static str, Source<'_>)> {
     let all = [
         metric.object.as_ref().map(Source::Object),

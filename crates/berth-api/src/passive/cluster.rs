@@ -18,11 +18,11 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Time,
 };
 
-/// Label by which a namespace can be selected by name.
+/// The label by which a selector can match a namespace's name.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
-/// The finalizer that holds a namespace until it is empty.
+/// The finalizer that keeps a namespace until it is empty.
 const FINALIZER: &str = "kubernetes";
-/// Highest priority that is not the system's.
+/// The maximum priority of a user's class.
 const USER_PRIORITY_MAX: i32 = 1_000_000_000;
 /// Classes whose names begin with `system-`, with their values.
 const SYSTEM_PRIORITIES: &[(&str, i32)] = &[("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000)];
@@ -40,7 +40,7 @@ impl Kind for Namespace {
     }
 
     fn prepare_create(&mut self, _gates: &FeatureGates) {
-        // Once more: where only `generateName` was given there was no name before.
+        // Applied again: with only `generateName`, there was no name before.
         label_with_name(self);
         let finalizers = self.spec.get_or_insert_default().finalizers.get_or_insert_default();
         if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
@@ -59,14 +59,14 @@ impl Kind for Namespace {
         self.spec.clone_from(&old.spec);
     }
 
-    /// Takes the namespace's own finalizers, nothing else.
+    /// Copies the namespace's own finalizers and nothing else.
     fn prepare_finalize(&mut self, old: &Self) {
         let finalizers = self.spec.take().and_then(|spec| spec.finalizers);
         *self = old.clone();
         self.spec.get_or_insert_default().finalizers = finalizers.filter(|finalizers| !finalizers.is_empty());
     }
 
-    /// It only begins to terminate; a controller empties it and finalizes it.
+    /// Only marks it as terminating. A controller empties and finalizes it.
     fn begin_deletion(&mut self, now: &Time) {
         if self.metadata.deletion_timestamp.is_none() {
             self.metadata.deletion_timestamp = Some(now.clone());
@@ -79,7 +79,7 @@ impl Kind for Namespace {
     }
 
     fn validate(&self, _gates: &FeatureGates) -> Vec<FieldError> {
-        // Where a namespace is created, upstream does not say which finalizer it is.
+        // At the creation of a namespace, upstream does not report the index of the finalizer.
         let mut faults = finalizer_faults(self, |path, _| path.clone());
         faults.extend(pod_security::validate_labels(self.metadata.labels.as_ref(), None));
         faults
@@ -105,7 +105,7 @@ impl Kind for Namespace {
     }
 }
 
-/// What is wrong with the finalizers of a namespace, each at the place that `at` gives for its index.
+/// Validates the finalizers of a namespace. `at` returns the path for an index.
 fn finalizer_faults(namespace: &Namespace, at: impl Fn(&Path, usize) -> Path) -> Vec<FieldError> {
     let mut faults = Faults::default();
     let finalizers = namespace.spec.as_ref().map(|spec| list(&spec.finalizers)).unwrap_or_default();
@@ -131,7 +131,7 @@ impl Kind for PriorityClass {
         default_to(&mut self.preemption_policy, "PreemptLowerPriority");
     }
 
-    /// As upstream: 1, whatever is changed later.
+    /// As upstream: 1, independent of later changes.
     fn prepare_create(&mut self, _gates: &FeatureGates) {
         self.metadata.generation = Some(1);
     }
@@ -215,7 +215,7 @@ impl Kind for Lease {
     }
 }
 
-/// Drops what only the gate `CoordinatedLeaderElection` has, which is off, unless it is stored already.
+/// Drops the fields of the gate `CoordinatedLeaderElection`, which is off, unless they are stored.
 fn drop_coordination(lease: &mut Lease, old: Option<&LeaseSpec>) {
     let is_used = old.is_some_and(|old| old.strategy.is_some() || old.preferred_holder.is_some());
     if let Some(spec) = lease.spec.as_mut().filter(|_| !is_used) {

@@ -104,12 +104,12 @@ fn same<T: Serialize + PartialEq>(field: &str, new: &T, old: &T, faults: &mut Fa
     }
 }
 
-/// What both forms of an event say.
+/// The common fields of both forms of an event.
 struct Common<'a> {
     metadata: &'a ObjectMeta,
     object: Option<&'a ObjectReference>,
     has_event_time: bool,
-    /// How the form names the controller that reports.
+    /// The name of the field with the reporting controller.
     controller_field: &'static str,
     controller: &'a str,
     instance: &'a str,
@@ -151,7 +151,8 @@ impl<'a> From<&'a Event> for Common<'a> {
 }
 
 impl Common<'_> {
-    /// An event with `eventTime` is of the newer sort: it may be in another namespace than its object, and has more to say.
+    /// An event with `eventTime` is of the newer form: it may be in another namespace than its object, and requires
+    /// more fields.
     fn validate(&self, faults: &mut Faults) {
         let (own, of_object) = (text(&self.metadata.namespace), self.object.map_or("", |object| text(&object.namespace)));
         let fits = match (self.has_event_time, of_object) {

@@ -20,7 +20,7 @@ use k8s_openapi::{
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// Things that a quota counts without a domain in front.
+/// The resources without a domain that a quota counts.
 const COUNTED: &[&str] = &[
     "configmaps",
     "persistentvolumeclaims",
@@ -33,7 +33,7 @@ const COUNTED: &[&str] = &[
     "services.nodeports",
 ];
 
-/// Amounts that a quota bounds without a domain in front.
+/// The amounts without a domain that a quota limits.
 const MEASURED: &[&str] = &[
     "cpu",
     "ephemeral-storage",
@@ -47,14 +47,14 @@ const MEASURED: &[&str] = &[
     "requests.storage",
 ];
 
-/// What a limit range bounds without a domain in front.
+/// The types of a limit range without a domain.
 const LIMITED: &[&str] = &["Container", "PersistentVolumeClaim", "Pod"];
 
-/// What a quota of best-effort pods can count.
+/// The resources of a quota for best-effort pods.
 const OF_PODS: &[&str] = &["pods"];
-/// What a quota of pods of any other trait can bound.
+/// The resources of a quota for pods with other traits.
 const OF_COMPUTE: &[&str] = &["cpu", "limits.cpu", "limits.memory", "memory", "pods", "requests.cpu", "requests.memory"];
-/// What a quota of claims of some class can bound.
+/// The resources of a quota for claims of some class.
 const OF_CLAIMS: &[&str] = &["persistentvolumeclaims", "requests.storage"];
 
 const SCOPES: &[&str] = &[
@@ -131,7 +131,7 @@ fn validate_hard(amounts: Option<&ResourceList>, path: &Path, faults: &mut Fault
     }
 }
 
-/// Whether a quota bounds it without a domain in front.
+/// Whether a quota limits it without a domain.
 fn is_standard(name: &str) -> bool {
     let bare = name.strip_prefix("requests.").unwrap_or(name);
     COUNTED.contains(&name) || MEASURED.contains(&name) || bare.starts_with("hugepages-")
@@ -164,7 +164,8 @@ fn validate_scopes(spec: &ResourceQuotaSpec, faults: &mut Faults) {
 const OUT_OF_SCOPE: &str = "unsupported scope applied to resource";
 const CONFLICTING: [[&str; 2]; 2] = [["BestEffort", "NotBestEffort"], ["Terminating", "NotTerminating"]];
 
-/// How many things the quota bounds that no object of the scope takes. Names with a domain, `count/…` too, are let pass, and so is an unknown scope.
+/// Returns the number of limited resources that no object of the scope uses. Names with a domain, including `count/…`,
+/// always pass, and so does an unknown scope.
 fn foreign_resources(spec: &ResourceQuotaSpec, scope: &str) -> usize {
     let fitting = match scope {
         _ if !SCOPES.contains(&scope) => return 0,
@@ -222,7 +223,7 @@ impl Kind for LimitRange {
     }
 }
 
-/// For containers a limit defaults to the highest allowed, a request to the limit, else to the lowest allowed.
+/// Defaults of a container item: the limit is the maximum, and the request is the limit or otherwise the minimum.
 fn set_item_defaults(item: &mut LimitRangeItem) {
     let lists = [&mut item.max, &mut item.min, &mut item.default, &mut item.default_request, &mut item.max_limit_request_ratio];
     lists.into_iter().flatten().for_each(round_up);
@@ -240,7 +241,7 @@ fn fill(list: &mut Option<ResourceList>, from: Option<&ResourceList>) {
     }
 }
 
-/// One bound of a limit range, as a field and as people call it.
+/// One bound of a limit range: its field, and its name in messages.
 #[derive(Clone, Copy)]
 struct Bound<'a> {
     field: &'static str,
@@ -294,7 +295,7 @@ fn validate_limited(name: &str, is_of_pods: bool, path: &Path, faults: &mut Faul
     if is_of_pods { validate_container_resource(name, path, faults) } else { validate_resource_name(name, path, faults) }
 }
 
-/// One of upstream's, or somebody else's with their domain in front.
+/// Validates a type: one of upstream's, or one with a domain.
 fn validate_type(kind: &str, path: &Path, faults: &mut Faults) {
     let before = faults.len();
     faults.form(path, kind, check_qualified_name);
@@ -303,7 +304,7 @@ fn validate_type(kind: &str, path: &Path, faults: &mut Faults) {
     }
 }
 
-/// A ratio is at least 1, and not more than the bounds leave room for.
+/// A ratio is at least 1, and at most what the bounds permit.
 fn validate_ratio(wire: &WireQuantity, bounds: Option<(Quantity, Quantity)>, path: &Path, faults: &mut Faults) {
     let Some(most) = parse(wire) else { return validate_amount("", wire, path, faults) };
     if most < Quantity::from_integer(1) {
@@ -321,7 +322,8 @@ impl Bound<'_> {
     }
 }
 
-/// For each resource in both, `low` must not be above `high`; the fault is reported on `at`, and of a default shows the bound that it breaks.
+/// For each resource in both, `low` must not exceed `high`. The error is at `at`, and for a default it contains the
+/// bound.
 fn validate_order((low, high): (&Bound<'_>, &Bound<'_>), at: &Bound<'_>, path: &Path, faults: &mut Faults) {
     let path = path.child(at.field);
     for (name, low_quantity) in low.amounts.iter().flatten() {

@@ -234,7 +234,7 @@ fn validate_domain(address: &str, path: &Path, faults: &mut Faults) {
     }
 }
 
-/// An address of the wrong family is told at the list, whatever its form.
+/// An address of the wrong family is reported at the list, independent of its form.
 fn validate_ip(address_type: &str, address: &str, list: &Path, path: &Path, faults: &mut Faults) {
     let form = check_ip(address);
     let is_of_type = address.parse::<IpAddr>().is_ok_and(|ip| family(ip) == address_type);

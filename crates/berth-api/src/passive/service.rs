@@ -1,4 +1,4 @@
-//! Service. Who gets which cluster IP and node port is decided where Services are stored, not here.
+//! Service. The registry allocates cluster IPs and node ports, not this module.
 
 use super::IMMUTABLE;
 use crate::{
@@ -21,9 +21,9 @@ use std::{
     net::IpAddr,
 };
 
-/// Cluster IP of a service that has none and whose pods are found one by one.
+/// The cluster IP of a headless Service, whose pods are found individually.
 const HEADLESS: &str = "None";
-/// How long a client stays with one pod where its address decides.
+/// The default timeout of client affinity.
 const AFFINITY_TIMEOUT_SECONDS: i32 = 10_800;
 const AFFINITY_TIMEOUT_SECONDS_MAX: i32 = 86_400;
 const PROTOCOLS: &[&str] = &["SCTP", "TCP", "UDP"];
@@ -55,7 +55,7 @@ impl Kind for Service {
         unify_cluster_ips(spec, old);
         keep_what_was_allocated(spec, old);
         drop_what_the_type_lacks(spec, old);
-        // Once more: what the client took away may have a default again.
+        // Applied again: a field that the client removed may have a default.
         set_spec_defaults(spec);
         fill_addresses(spec);
         if is_balancer(old) && !is_balancer(spec) {
@@ -133,7 +133,7 @@ impl Kind for Service {
     }
 }
 
-/// Warnings about the forms of addresses.
+/// Returns warnings about the forms of addresses.
 fn address_warnings(spec: &ServiceSpec) -> Vec<String> {
     let path = Path::new("spec");
     let indexed = |field: &str, texts: &Option<Vec<String>>, warning: fn(&Path, &str) -> Option<String>| {
@@ -147,7 +147,7 @@ fn address_warnings(spec: &ServiceSpec) -> Vec<String> {
     warnings
 }
 
-/// Where a balancer is reached.
+/// Validates the address of a load balancer.
 ///
 /// Source: upstream `ValidateLoadBalancerStatus`.
 fn validate_ingress(ingress: &LoadBalancerIngress, path: &Path, faults: &mut Faults) {
@@ -169,7 +169,7 @@ fn validate_ingress(ingress: &LoadBalancerIngress, path: &Path, faults: &mut Fau
     }
 }
 
-/// The annotation that said how a Service prefers what is near.
+/// The deprecated annotation for topology-aware routing.
 const OLD_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
 
 fn is_external(spec: &ServiceSpec) -> bool {
@@ -188,17 +188,17 @@ fn has_node_ports(spec: &ServiceSpec) -> bool {
     matches!(text(&spec.type_), "NodePort" | "LoadBalancer")
 }
 
-/// Whether something outside the cluster can reach it.
+/// Whether clients outside the cluster can reach it.
 fn is_reachable(spec: &ServiceSpec) -> bool {
     has_node_ports(spec) || (text(&spec.type_) == "ClusterIP" && !list(&spec.external_ips).is_empty())
 }
 
-/// Whether its load balancer asks nodes where its pods are.
+/// Whether its load balancer checks the nodes for its pods.
 fn has_health_check(spec: &ServiceSpec) -> bool {
     is_balancer(spec) && text(&spec.external_traffic_policy) == "Local"
 }
 
-/// A change of `clusterIP` alone is one of the first of `clusterIPs`.
+/// Applies a change of only `clusterIP` to the first of `clusterIPs`.
 fn unify_cluster_ips(spec: &mut ServiceSpec, old: &ServiceSpec) {
     if text(&spec.cluster_ip) == text(&old.cluster_ip) || spec.cluster_ips != old.cluster_ips {
         return;
@@ -206,7 +206,7 @@ fn unify_cluster_ips(spec: &mut ServiceSpec, old: &ServiceSpec) {
     spec.cluster_ips = spec.cluster_ip.clone().map(|ip| vec![ip]);
 }
 
-/// What a client does not mention stays what it is.
+/// Keeps allocated values of fields that a client omits.
 fn keep_what_was_allocated(spec: &mut ServiceSpec, old: &ServiceSpec) {
     if !is_external(spec) && !is_external(old) && spec.cluster_ip.is_none() && list(&spec.cluster_ips).is_empty() {
         spec.cluster_ip.clone_from(&old.cluster_ip);
@@ -220,10 +220,10 @@ fn keep_what_was_allocated(spec: &mut ServiceSpec, old: &ServiceSpec) {
     }
 }
 
-/// A port is the same one if it has the same name.
+/// Ports with the same name are the same port.
 fn keep_node_ports(ports: &mut [ServicePort], old: &[ServicePort]) {
     let mut used: BTreeSet<i32> = ports.iter().filter_map(|port| port.node_port).collect();
-    // Of several of one name the first.
+    // The first of several ports with one name applies.
     let by_name: BTreeMap<&str, &ServicePort> = old.iter().rev().map(|other| (text(&other.name), other)).collect();
     for port in ports.iter_mut().filter(|port| port.node_port.is_none()) {
         let same = by_name.get(text(&port.name));
@@ -231,7 +231,7 @@ fn keep_node_ports(ports: &mut [ServicePort], old: &[ServicePort]) {
     }
 }
 
-/// What only the old type had, and the client left as it was, goes with it.
+/// Drops fields of the old type that the client left unchanged.
 fn drop_what_the_type_lacks(spec: &mut ServiceSpec, old: &ServiceSpec) {
     if is_external(spec) && !is_external(old) {
         if spec.cluster_ips == old.cluster_ips {
@@ -291,7 +291,7 @@ fn set_spec_defaults(spec: &mut ServiceSpec) {
     }
 }
 
-/// What the server decides where the client did not: no field manager owns it.
+/// Sets the defaults that the server chooses. No field manager owns them.
 fn fill_addresses(spec: &mut ServiceSpec) {
     if is_external(spec) {
         return;
@@ -302,7 +302,8 @@ fn fill_addresses(spec: &mut ServiceSpec) {
     set_family_defaults(spec);
 }
 
-/// One family, unless nobody but the client knows where a Service leads: then both.
+/// The default is one family. A headless Service without a selector gets both, because only the client knows its
+/// endpoints.
 fn set_family_defaults(spec: &mut ServiceSpec) {
     let leads_anywhere = is_headless(spec) && spec.selector.is_none();
     default_to(&mut spec.ip_family_policy, if leads_anywhere { "RequireDualStack" } else { "SingleStack" });
@@ -328,7 +329,7 @@ fn set_port_defaults(port: &mut ServicePort) {
     }
 }
 
-/// What may not change, or only together with the type.
+/// Validates fields that are immutable, or change only together with the type.
 fn validate_change(spec: &ServiceSpec, old: &ServiceSpec, faults: &mut Faults) {
     let path = Path::new("spec");
     let (ip, old_ip) = (text(&spec.cluster_ip), text(&old.cluster_ip));
@@ -343,11 +344,11 @@ fn validate_change(spec: &ServiceSpec, old: &ServiceSpec, faults: &mut Faults) {
     }
 }
 
-/// Addresses that `old` has already may be in forms that new ones may not have.
+/// Addresses of `old` may have forms that are invalid for new ones.
 fn validate_service(service: &Service, old: &ServiceSpec, faults: &mut Faults) {
     let (path, no_spec) = (Path::new("spec"), ServiceSpec::default());
     let spec = service.spec.as_ref().unwrap_or(&no_spec);
-    // Upstream looks at addresses before it gives some out. Where they have faults, nothing else is reported.
+    // Upstream validates addresses before it allocates any. If they are invalid, it reports nothing else.
     if !is_external(spec) {
         let before = faults.len();
         validate_addresses(spec, old, &path, faults);
@@ -395,10 +396,10 @@ fn validate_affinity(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
     }
 }
 
-/// The annotation that named the ranges before the field did.
+/// The annotation that preceded the field for source ranges.
 const OLD_RANGES: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
 
-/// From where a balancer may be reached.
+/// Validates the source ranges of a load balancer.
 fn validate_ranges(service: &Service, old: &ServiceSpec, faults: &mut Faults) {
     let is_balancer = service.spec.as_ref().is_some_and(is_balancer);
     let ranges = service.spec.as_ref().map_or(&[][..], |spec| list(&spec.load_balancer_source_ranges));
@@ -422,7 +423,7 @@ fn validate_ranges(service: &Service, old: &ServiceSpec, faults: &mut Faults) {
     }
 }
 
-/// What only load balancers have.
+/// Validates fields that only load balancers have.
 fn validate_balancer(spec: &ServiceSpec, path: &Path, faults: &mut Faults) {
     let is_balancer = is_balancer(spec);
     if spec.allocate_load_balancer_node_ports.is_some() && !is_balancer {
@@ -489,7 +490,7 @@ fn validate_addresses(spec: &ServiceSpec, old: &ServiceSpec, path: &Path, faults
 }
 
 const FAMILIES: &[&str] = &["IPv4", "IPv6"];
-/// Most addresses of a Service: one of each family.
+/// The maximum number of addresses of a Service: one per family.
 const CLUSTER_IPS_MAX: usize = 2;
 
 fn validate_cluster_ips(spec: &ServiceSpec, old: &[String], path: &Path, faults: &mut Faults) {
@@ -511,7 +512,7 @@ fn validate_cluster_ips(spec: &ServiceSpec, old: &[String], path: &Path, faults:
     if ips.len() > CLUSTER_IPS_MAX {
         faults.invalid(path, whole(), format!("may only hold up to {CLUSTER_IPS_MAX} values"));
     }
-    // What follows would only repeat what is wrong with an address.
+    // Further errors would only repeat those of an address.
     if is_headless || faults.len() > before {
         return;
     }

@@ -98,7 +98,8 @@ fn drop_sources(spec: &mut PersistentVolumeClaimSpec, old: Option<&PersistentVol
     }
 }
 
-/// What a claim is made from has two fields; each fills the other, as far as it can say the same. A source in another namespace can be a reference only.
+/// Synchronizes the two fields for a claim's data source, as far as the other can express the same. A source in another
+/// namespace is only possible in `dataSourceRef`.
 ///
 /// Source: upstream `NormalizeDataSources`.
 fn unify_sources(spec: &mut PersistentVolumeClaimSpec) {
@@ -115,7 +116,8 @@ fn unify_sources(spec: &mut PersistentVolumeClaimSpec) {
     }
 }
 
-/// A bound claim may ask for more; a claim without a volume may name one, and its class if it has none.
+/// Validates a change of a claim: a bound claim may request more, and an unbound one may set its volume and a missing
+/// class.
 fn validate_claim_change(
     spec: &PersistentVolumeClaimSpec,
     old: &PersistentVolumeClaimSpec,
@@ -148,7 +150,7 @@ fn validate_claim_change(
     }
 }
 
-/// The annotation that named a class before the field did.
+/// The annotation that preceded the field for the class.
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 fn warn_old_class(metadata: &ObjectMeta) -> Option<String> {
@@ -156,7 +158,7 @@ fn warn_old_class(metadata: &ObjectMeta) -> Option<String> {
     is_there.then(|| format!("metadata.annotations[{OLD_CLASS}]: deprecated since v1.8; use \"storageClassName\" attribute instead"))
 }
 
-/// Warnings about the spec of a volume.
+/// Returns warnings about the spec of a volume.
 fn volume_warnings(spec: &PersistentVolumeSpec) -> Vec<String> {
     let mut warnings = Vec::new();
     let selector = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
@@ -173,7 +175,7 @@ fn volume_warnings(spec: &PersistentVolumeSpec) -> Vec<String> {
         let text = "The Recycle reclaim policy is deprecated. Instead, the recommended approach is to use dynamic provisioning.";
         warnings.push(format!("spec.persistentVolumeReclaimPolicy: {text}"));
     }
-    // Upstream says nothing of two others, and writes one name in its own way.
+    // Upstream omits two others, and has its own spelling of one name.
     let told = source_names(spec).filter(|name| !matches!(*name, "flocker" | "quobyte"));
     warnings.extend(told.filter_map(|name| {
         let field = if name == "storageos" { "storageOS" } else { name };
@@ -218,7 +220,7 @@ impl Kind for PersistentVolume {
         self.spec.clone_from(&old.spec);
     }
 
-    /// Since when it is in its phase.
+    /// Records the time of the last change of its phase.
     fn stamp(&mut self, old: Option<&Self>, now: &Time) {
         let status = self.status.get_or_insert_default();
         let old = old.map(|old| old.status.clone().unwrap_or_default());
@@ -256,7 +258,7 @@ impl Kind for PersistentVolume {
     }
 }
 
-/// Whether the nodes that can reach a volume are the same, also by the names that labels have today.
+/// Whether the nodes that can reach a volume are the same, including deprecated label names.
 fn is_same_place(spec: &PersistentVolumeSpec, old: &PersistentVolumeSpec) -> bool {
     let renamed = |spec: &PersistentVolumeSpec| {
         let mut affinity = spec.node_affinity.clone();
@@ -290,7 +292,7 @@ fn validate_volume(name: &str, spec: &PersistentVolumeSpec, old: Option<&Persist
         Some(None) => faults.required(&path.child("nodeAffinity").child("required"), "must specify required node constraints"),
         None => (),
     }
-    // A source cannot change. One that was stored before a rule existed is not judged by it.
+    // A source is immutable. One that was stored before a rule existed is not validated by the rule.
     if old.is_none_or(|old| source_alone(old) != source_alone(spec)) {
         validate_volume_source(spec, &path, faults);
         validate_initiator(name, spec, &path.child("iscsi"), faults);
@@ -315,7 +317,7 @@ fn validate_volume(name: &str, spec: &PersistentVolumeSpec, old: Option<&Persist
     }
 }
 
-/// Upstream checks a `flexVolume` also beside another source, and never refuses it as one too many.
+/// Upstream validates a `flexVolume` beside another source too, and never rejects it as a second source.
 fn validate_volume_source(spec: &PersistentVolumeSpec, path: &Path, faults: &mut Faults) {
     let sources = volume_sources::of_persistent_volume(spec);
     let flex = sources.iter().position(|(name, _)| *name == "flexVolume").unwrap_or(sources.len());
@@ -337,7 +339,7 @@ fn validate_initiator(name: &str, spec: &PersistentVolumeSpec, path: &Path, faul
     }
 }
 
-/// Whether a path leads to the root, once its steps back are taken.
+/// Whether a path leads to the root after its `..` elements are resolved.
 fn is_root(path: &str) -> bool {
     let mut depth = 0_i32;
     for step in path.split('/') {
@@ -350,7 +352,7 @@ fn is_root(path: &str) -> bool {
     path.starts_with('/') && depth == 0
 }
 
-/// The annotation that says how a volume is mounted.
+/// The annotation with the mount options of a volume.
 const MOUNT_OPTIONS: &str = "volume.beta.kubernetes.io/mount-options";
 
 fn validate_mount_options(metadata: &ObjectMeta, spec: &PersistentVolumeSpec, faults: &mut Faults) {
@@ -378,7 +380,7 @@ fn validate_capacity(capacity: Option<&ResourceList>, path: &Path, faults: &mut 
     }
 }
 
-/// The spec without all that may change; what is left is where the volume is.
+/// Returns the spec without its mutable fields. The rest is the volume's source.
 fn source_alone(spec: &PersistentVolumeSpec) -> PersistentVolumeSpec {
     PersistentVolumeSpec {
         access_modes: None,
@@ -398,7 +400,7 @@ fn source_names(spec: &PersistentVolumeSpec) -> impl Iterator<Item = &'static st
     volume_sources::of_persistent_volume(spec).into_iter().map(|(name, _)| name)
 }
 
-/// Refuses a term that says the same as one before it, and one that says nothing.
+/// Rejects a term that is equal to an earlier one, and an empty term.
 ///
 /// Source: upstream `validateAllowedTopologies`, `ValidateTopologySelectorTerm`.
 fn validate_topologies(terms: &[TopologySelectorTerm], path: &Path, faults: &mut Faults) {
@@ -424,7 +426,7 @@ fn validate_topologies(terms: &[TopologySelectorTerm], path: &Path, faults: &mut
     }
 }
 
-/// Most parameters of a class, and most bytes of their names and values.
+/// The maximum number of parameters of a class, and the maximum total size of their names and values.
 const PARAMETERS_MAX: usize = 512;
 const PARAMETERS_BYTES_MAX: usize = 256 * 1024;
 
@@ -444,7 +446,7 @@ impl Kind for StorageClass {
         warnings
     }
 
-    /// Only what is absent: an empty text is kept, as upstream.
+    /// Defaults absent fields only. An empty text is kept, as upstream.
     fn set_defaults(&mut self) {
         self.reclaim_policy.get_or_insert_with(|| "Delete".to_owned());
         self.volume_binding_mode.get_or_insert_with(|| "Immediate".to_owned());

@@ -1,4 +1,5 @@
-//! What is sent to a subresource that has a form of its own. It is carried out, never stored, so it has no rules of its own here.
+//! The kinds of subresources with their own form. The registry executes them and does not store them, so they have no
+//! rules here.
 
 use crate::Kind;
 use k8s_openapi::api::{autoscaling::v1::Scale, core::v1::Binding, policy::v1::Eviction};

@@ -1,4 +1,4 @@
-//! What a real Kubernetes 1.36.2 says of pods: each row was asked.
+//! The responses of a real Kubernetes 1.36.2 to pods. Each row was recorded.
 
 use super::*;
 use crate::{
@@ -13,7 +13,7 @@ fn with_spec(patch: &Value) -> Value {
     merged(base, &json!({ "spec": patch }))
 }
 
-/// A pod whose container has these fields besides.
+/// Returns a pod whose container has these additional fields.
 fn with_container(patch: &Value) -> Value {
     with_spec(&json!({ "containers": [merged(json!({"name": "c", "image": "i"}), patch)] }))
 }
@@ -351,7 +351,7 @@ fn a_resize_restarts_nothing_that_never_restarts() {
     );
 }
 
-/// A template whose pods also get a volume for each claim.
+/// Checks a template whose pods have an additional volume for each claim.
 fn check_template(claims: &[&str], spec: &Value, wanted: &[&str]) {
     let mut template: PodTemplateSpec = serde_json::from_value(merged(with_spec(spec), &json!({"metadata": null}))).expect("a template");
     fill_template(&mut template);

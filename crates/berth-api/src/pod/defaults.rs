@@ -1,4 +1,4 @@
-//! What a pod or a template gets where its owner said nothing.
+//! The defaults of pods and templates.
 
 use super::{
     claim, ephemeral,
@@ -18,26 +18,26 @@ use k8s_openapi::{
     apimachinery::pkg::api::resource::Quantity,
 };
 
-/// Mode of files in a volume made of API objects: 0644.
+/// The default mode of files in a volume of API objects: 0644.
 const FILE_MODE: i32 = 420;
-/// Grace that a pod has to end by itself.
+/// The default grace period.
 const GRACE_PERIOD_SECONDS: i64 = 30;
-/// Life of a projected service account token.
+/// The default lifetime of a projected service account token.
 const TOKEN_EXPIRATION_SECONDS: i64 = 3600;
 
-/// Brings a template to its normal form and fills in what it may leave out. Idempotent.
+/// Converts a template to its normal form, and sets its defaults. Idempotent.
 pub fn set_template_defaults(template: &mut PodTemplateSpec) {
     template.normalize();
     fill_template(template);
 }
 
-/// Fills in what a template in its normal form may leave out. Idempotent.
+/// Sets the defaults of a template in its normal form. Idempotent.
 pub(crate) fn fill_template(template: &mut PodTemplateSpec) {
     template.metadata.get_or_insert_default();
     set_pod_spec_defaults(template.spec.get_or_insert_default());
 }
 
-/// Fills in what a pod may leave out: what a template gets, and what only pods get. Idempotent.
+/// Sets the defaults of a pod: those of a template, and those of pods only. Idempotent.
 pub(super) fn set_pod_defaults(pod: &mut Pod) {
     let spec = pod.spec.get_or_insert_default();
     spec.enable_service_links.get_or_insert(true);
@@ -53,7 +53,7 @@ pub(super) fn set_pod_defaults(pod: &mut Pod) {
     pod.status.get_or_insert_default();
 }
 
-/// A limit without a request is also the request.
+/// A limit is the default of its request.
 fn request_what_is_limited(resources: &mut ResourceRequirements) {
     let Some(limits) = &resources.limits else { return };
     let requests = resources.requests.get_or_insert_default();
@@ -62,7 +62,8 @@ fn request_what_is_limited(resources: &mut ResourceRequirements) {
     }
 }
 
-/// The resources of the pod as a whole, where it has some: requests that are missing are its containers', or else its limits.
+/// Sets the defaults of pod-level resources, if there are any. Missing requests are those of the containers, or
+/// otherwise the limits.
 ///
 /// Source: upstream `defaultHugePagePodLimits`, `defaultPodRequests`.
 fn set_whole_defaults(spec: &mut PodSpec) {
@@ -85,7 +86,7 @@ fn set_whole_defaults(spec: &mut PodSpec) {
     spec.resources = Some(whole);
 }
 
-/// In the host's network a container's port is a port of the host.
+/// With the host network, a container's port is a host port.
 fn expose_on_host(container: &mut Container) {
     for port in list_mut(&mut container.ports) {
         default_to(&mut port.host_port, port.container_port);
@@ -110,7 +111,7 @@ fn set_pod_spec_defaults(spec: &mut PodSpec) {
     spec.resources.iter_mut().for_each(round_resources);
 }
 
-/// `serviceAccount` is the old name of `serviceAccountName`; whichever is set is in both, the new name first.
+/// `serviceAccount` is the old name of `serviceAccountName`. Copies either to the other, and the new name wins.
 fn mirror_service_account(spec: &mut PodSpec) {
     if spec.service_account_name.is_none() {
         spec.service_account_name.clone_from(&spec.service_account);
@@ -136,7 +137,7 @@ fn set_container_defaults(container: &mut Container) {
     }
 }
 
-/// `Always` where the tag can move: `latest`, or neither tag nor digest, which means `latest`. A name that cannot be read has no tag.
+/// `Always` for a mutable tag: `latest`, or neither tag nor digest, which means `latest`. An invalid name has no tag.
 fn pull_policy(image: &str) -> &'static str {
     let (name, digest) = image.split_once('@').map_or((image, None), |(name, digest)| (name, Some(digest)));
     // A colon before the last slash belongs to the registry's port.
@@ -148,7 +149,7 @@ fn pull_policy(image: &str) -> &'static str {
     }
 }
 
-/// Whether it is a path of lower-case names, maybe behind a registry.
+/// Whether it is a path of lower-case names, possibly with a registry.
 ///
 /// Source: `distribution/reference`, which reads images for upstream.
 fn is_image_name(name: &str) -> bool {

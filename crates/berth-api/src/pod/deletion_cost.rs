@@ -1,38 +1,39 @@
-//! The annotation by which a pod's owner says which pods to delete first when scaling down (KEP-2255).
+//! The annotation with which users choose the pods that a scale-down deletes first (KEP-2255).
 
 use crate::{FieldError, Path, annotations::POD_DELETION_COST};
 use std::collections::BTreeMap;
 
-/// What a value that is no cost is refused with.
+/// The message about an invalid value.
 const REFUSAL: &str = "must be a 32bit integer";
 
-/// The cost that controllers rank by: lower goes first. 0 if the annotation is missing or invalid.
+/// Returns the cost by which controllers rank pods. Lower costs are deleted first. 0 if the annotation is missing or
+/// invalid.
 #[must_use]
 pub fn deletion_cost(annotations: &BTreeMap<String, String>) -> i32 {
     annotations.get(POD_DELETION_COST).and_then(|value| parse(value)).unwrap_or(0)
 }
 
-/// Whether `value` is a cost: a signed 32-bit decimal without leading `+` or `0`. As upstream, only the first character is looked at, so that
-/// `-0` and `-05` are costs.
+/// Whether `value` is a cost: a signed 32-bit decimal without a leading `+` or `0`. As upstream, this checks only the
+/// first character, so `-0` and `-05` are valid.
 #[must_use]
 pub fn is_valid_deletion_cost(value: &str) -> bool {
     parse(value).is_some()
 }
 
-/// Whether a fault is the one of an invalid cost, which KEP-2255 answers otherwise than other faults when it stands alone.
+/// Whether an error is that of an invalid cost. KEP-2255 requires a different response if it is the only error.
 #[must_use]
 pub fn is_deletion_cost_error(error: &FieldError) -> bool {
     error.detail == REFUSAL && error.field.to_string().ends_with(&format!("annotations[{POD_DELETION_COST}]"))
 }
 
-/// The fault of an invalid cost among `annotations`, which stand at `path`.
+/// Returns the error of an invalid cost among `annotations`. `path` is that of the annotations.
 pub(super) fn validate(annotations: Option<&BTreeMap<String, String>>, path: &Path) -> Option<FieldError> {
     let value = invalid(annotations)?;
     Some(FieldError::invalid(&path.key(POD_DELETION_COST), value, REFUSAL))
 }
 
-/// The fault of an invalid cost among the annotations of a pod after a change, whichever way the change takes; none where the pod had an
-/// invalid cost before, so that it can be changed.
+/// Returns the error of an invalid cost after a change of a pod's annotations, through any write path. Returns none if
+/// the pod already had an invalid cost, so that it can be changed.
 #[must_use]
 pub fn validate_deletion_cost_update(
     annotations: Option<&BTreeMap<String, String>>,

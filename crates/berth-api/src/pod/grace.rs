@@ -1,13 +1,14 @@
-//! How long a pod may go on after somebody asked for its deletion.
+//! The grace period of a pod's deletion.
 
 use super::is_terminal;
 use crate::{deletion::Grace, unset::text};
 use k8s_openapi::api::core::v1::Pod;
 
-/// What a pod gets that does not say.
+/// The default grace period.
 const DEFAULT_SECONDS: i64 = 30;
 
-/// What a request that wants the pod gone within `wanted` seconds comes to. A pod that runs nowhere or has ended needs no time.
+/// Returns the effect of a deletion request with the grace period `wanted`. An unscheduled or finished pod needs no
+/// time.
 ///
 /// Source: upstream `registry/core/pod/strategy.go`, `CheckGracefulDelete`, and `registry/rest/delete.go`.
 pub(super) fn grace(pod: &Pod, wanted: Option<i64>) -> Grace {
@@ -26,7 +27,7 @@ pub(super) fn grace(pod: &Pod, wanted: Option<i64>) -> Grace {
     if seconds == 0 || !is_scheduled(pod) || has_ended(pod) { Grace::Over } else { Grace::Start(seconds) }
 }
 
-/// A negative grace period means one second, upstream's way to keep an old mistake harmless.
+/// A negative grace period means one second, which upstream kept for compatibility with an old bug.
 fn positive(seconds: i64) -> i64 {
     if seconds < 0 { 1 } else { seconds }
 }

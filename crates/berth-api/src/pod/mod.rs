@@ -38,7 +38,7 @@ use crate::{
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
 use std::borrow::Cow;
 
-/// What a pod with scheduling gates says from the beginning.
+/// Returns the initial condition of a pod with scheduling gates.
 ///
 /// Source: kubernetes `pkg/registry/core/pod/strategy.go`, `applySchedulingGatedCondition`.
 fn scheduling_gated() -> PodCondition {
@@ -98,7 +98,7 @@ impl Kind for Pod {
         update::validate_status_update(self, old)
     }
 
-    /// Only what is new is warned about.
+    /// Warnings are only about new values.
     fn warnings(&self, old: Option<&Self>) -> Vec<String> {
         match &self.spec {
             Some(spec) if old.is_none_or(|old| old.spec != self.spec) => {

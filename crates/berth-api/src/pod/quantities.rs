@@ -13,38 +13,39 @@ pub(crate) type ResourceList = BTreeMap<String, WireQuantity>;
 /// Resources by name, as numbers.
 type Amounts = BTreeMap<String, Quantity>;
 
-/// The number of a quantity; absent if it is malformed, which validation reports.
+/// Returns the number of a quantity, or `None` if it is malformed, which validation reports.
 pub(crate) fn parse(quantity: &WireQuantity) -> Option<Quantity> {
     quantity.0.parse().ok()
 }
 
-/// Brings every quantity that parses to its canonical text, rounded up to thousandths.
+/// Converts every valid quantity to its canonical text, rounded up to thousandths.
 pub(crate) fn round_up(list: &mut ResourceList) {
     for quantity in list.values_mut() {
         canonicalise(quantity);
     }
 }
 
-/// Brings a quantity that parses to its canonical text, rounded up to thousandths.
+/// Converts a valid quantity to its canonical text, rounded up to thousandths.
 pub(crate) fn canonicalise(quantity: &mut WireQuantity) {
     if let Some(number) = parse(quantity) {
         quantity.0 = number.round_up_to_milli().to_string();
     }
 }
 
-/// Whether it is more than nothing.
+/// Whether it is positive.
 pub(super) fn is_positive(quantity: &WireQuantity) -> bool {
     parse(quantity).is_some_and(|number| number > Quantity::ZERO)
 }
 
-/// Whether it is a number of bytes with a part of a byte, as `128m` is, written where `128M` was meant.
+/// Whether it is a fractional number of bytes, such as `128m` instead of `128M`.
 pub(super) fn is_fractional_bytes(quantity: &WireQuantity) -> bool {
     parse(quantity).is_some_and(|number| !number.is_integer())
 }
 
-/// What a node must have free for the pod: the sum of its containers' requests, or what its init containers need at their worst moment,
-/// whichever is more, for each resource; and its overhead. Init containers that keep running (sidecars) count beside all that come after
-/// them. Requests of the pod as a whole stand in for those of its containers. Malformed quantities count as nothing.
+/// Returns what a node must have available for the pod. For each resource, that is the maximum of the sum over
+/// containers and of the peak of the init containers, plus the overhead. Init containers that keep running (sidecars)
+/// count together with all later ones. Pod-level requests replace those of the containers. Malformed quantities count
+/// as zero.
 #[must_use]
 pub fn total_requests(spec: &PodSpec) -> BTreeMap<String, Quantity> {
     let mut total = requests_of_spec(spec);
@@ -54,7 +55,7 @@ pub fn total_requests(spec: &PodSpec) -> BTreeMap<String, Quantity> {
     total
 }
 
-/// As [`total_requests`], of the limits. Overhead counts only where there is a limit that it adds to.
+/// Does the same as [`total_requests`] for limits. Overhead is only added to an existing limit.
 #[must_use]
 pub fn total_limits(spec: &PodSpec) -> BTreeMap<String, Quantity> {
     let mut total = limits_of_spec(spec);
@@ -66,22 +67,22 @@ pub fn total_limits(spec: &PodSpec) -> BTreeMap<String, Quantity> {
     total
 }
 
-/// [`total_requests`] without the overhead: what the pod's own manifest asks for.
+/// Returns [`total_requests`] without the overhead: the requests of the pod's own manifest.
 pub(crate) fn requests_of_spec(spec: &PodSpec) -> Amounts {
     part_of_spec(spec, |resources| resources.requests.as_ref())
 }
 
-/// As [`requests_of_spec`], of the limits.
+/// Does the same as [`requests_of_spec`] for limits.
 pub(crate) fn limits_of_spec(spec: &PodSpec) -> Amounts {
     part_of_spec(spec, |resources| resources.limits.as_ref())
 }
 
-/// As [`requests_of_spec`], of the containers alone.
+/// Does the same as [`requests_of_spec`] for the containers only.
 pub(crate) fn requests_of_containers(spec: &PodSpec) -> Amounts {
     containers_total(spec, |resources| resources.requests.as_ref())
 }
 
-/// As [`requests_of_containers`], of the limits.
+/// Does the same as [`requests_of_containers`] for limits.
 pub(super) fn limits_of_containers(spec: &PodSpec) -> Amounts {
     containers_total(spec, |resources| resources.limits.as_ref())
 }

@@ -1,4 +1,4 @@
-//! What controllers, scheduler and nodes ask of a pod.
+//! The state of a pod for controllers, scheduler and nodes.
 
 use super::quantities::{ResourceList, is_positive, parse};
 use crate::unset::list;
@@ -7,13 +7,13 @@ use k8s_openapi::{
     apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::Time},
 };
 
-/// Whether the pod's condition `Ready` is `True`. Neither phase nor deletion is looked at.
+/// Whether the pod's condition `Ready` is `True`. This ignores phase and deletion.
 #[must_use]
 pub fn is_ready(pod: &Pod) -> bool {
     ready_condition(pod).is_some_and(|condition| condition.status == "True")
 }
 
-/// Since when the pod is ready; absent if it is not, or if its status does not say.
+/// Returns the time since which the pod is ready, or `None` if it is not ready or has no time.
 #[must_use]
 pub fn ready_since(pod: &Pod) -> Option<&Time> {
     ready_condition(pod).filter(|condition| condition.status == "True")?.last_transition_time.as_ref()
@@ -23,14 +23,14 @@ fn ready_condition(pod: &Pod) -> Option<&PodCondition> {
     list(&pod.status.as_ref()?.conditions).iter().find(|condition| condition.type_ == "Ready")
 }
 
-/// Whether a pod in this phase has ended and will not run again.
+/// Whether a pod in this phase has terminated and will not run again.
 #[must_use]
 pub fn is_terminal(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed")
 }
 
-/// How a pod is treated when its node runs short: `Guaranteed`, `Burstable` or `BestEffort`, from cpu and memory of its containers (or of the
-/// pod as a whole, where it says them). Expects defaults, so that requests stand where only limits were said.
+/// Returns the quality of service: `Guaranteed`, `Burstable` or `BestEffort`, from CPU and memory of the containers, or
+/// of the pod-level resources if there are any. Requires defaults, so that every limit has a request.
 #[must_use]
 pub fn qos_class(spec: &PodSpec) -> &'static str {
     let whole = spec.resources.as_ref().filter(|resources| resources.requests.is_some() || resources.limits.is_some());
@@ -47,10 +47,10 @@ pub fn qos_class(spec: &PodSpec) -> &'static str {
     }
 }
 
-/// The resources that the quality of service looks at.
+/// The resources that determine the quality of service.
 const COMPUTE: [&str; 2] = ["cpu", "memory"];
 
-/// Request and limit of one resource, each only if it is more than nothing.
+/// Returns request and limit of one resource, each only if it is positive.
 fn bounds<'a>(resources: Option<&'a ResourceRequirements>, name: &str) -> (Option<&'a Quantity>, Option<&'a Quantity>) {
     let positive = |list: &'a Option<ResourceList>| list.as_ref()?.get(name).filter(|quantity| is_positive(quantity));
     resources.map_or((None, None), |resources| (positive(&resources.requests), positive(&resources.limits)))

@@ -1,4 +1,4 @@
-//! What an update of a pod may change.
+//! Validates updates of a pod.
 
 use super::{validate, validate_deletion_cost_update};
 use crate::{
@@ -15,7 +15,8 @@ const IMMUTABLE: &str = "pod updates may not change fields other than `spec.cont
                          `spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to existing tolerations),\
                          `spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)";
 
-/// All faults of an update. A spec that did not change is not looked at, so that old pods can always be labelled or freed of finalizers.
+/// Returns all errors of an update. An unchanged spec is not validated, so that labels and finalizers of old pods can
+/// always be changed.
 pub(super) fn validate_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
     let mut faults = Faults::default();
     faults.add(deletion_cost(pod, old));
@@ -61,7 +62,7 @@ fn validate_change(spec: &PodSpec, old: &PodSpec, faults: &mut Faults) {
     }
 }
 
-/// It may be set, and shortened.
+/// The deadline may be set, and shortened.
 fn validate_deadline(seconds: Option<i64>, old: Option<i64>, path: &Path, faults: &mut Faults) {
     match (seconds, old) {
         (Some(seconds), Some(old)) if seconds > old => faults.invalid(path, seconds, "must be less than or equal to previous value"),
@@ -70,7 +71,7 @@ fn validate_deadline(seconds: Option<i64>, old: Option<i64>, path: &Path, faults
     }
 }
 
-/// Each old toleration must still be there; only how long it lasts may change.
+/// Each old toleration must remain. Only its duration may change.
 fn validate_added_tolerations(tolerations: &[Toleration], old: &[Toleration], path: &Path, faults: &mut Faults) {
     fn but_for_seconds(one: &Toleration) -> [&Option<String>; 4] {
         [&one.key, &one.operator, &one.value, &one.effect]
@@ -81,7 +82,7 @@ fn validate_added_tolerations(tolerations: &[Toleration], old: &[Toleration], pa
     }
 }
 
-/// The new spec with all that may change as it was.
+/// Returns the new spec with the old values of all mutable fields.
 fn without_allowed_changes(spec: &PodSpec, old: &PodSpec) -> PodSpec {
     let mut same = spec.clone();
     for (container, old) in same.containers.iter_mut().zip(&old.containers) {
@@ -99,7 +100,7 @@ fn without_allowed_changes(spec: &PodSpec, old: &PodSpec) -> PodSpec {
     same
 }
 
-/// The nodes of a pod that waits behind a scheduling gate may become fewer; what does so is taken back in `allowed`.
+/// The nodes of a pod behind a scheduling gate may be restricted. Such changes are reverted in `allowed`.
 fn narrow_gated(allowed: &mut PodSpec, spec: &PodSpec, old: &PodSpec, faults: &mut Faults) {
     let path = Path::new("spec");
     let kept = |(key, value)| spec.node_selector.as_ref().and_then(|selector| selector.get(key)) == Some(value);
@@ -121,7 +122,7 @@ fn required(spec: &PodSpec) -> Option<&NodeSelector> {
     spec.affinity.as_ref()?.node_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref()
 }
 
-/// Terms are alternatives: none may be added or removed; the requirements of one hold together: they may become more.
+/// Terms are alternatives: none may be added or removed. The requirements of one term are combined: more may be added.
 fn validate_narrowed(selector: Option<&NodeSelector>, old: Option<&NodeSelector>, path: &Path, faults: &mut Faults) {
     let Some(old) = old else { return };
     let path =
@@ -138,7 +139,7 @@ fn validate_narrowed(selector: Option<&NodeSelector>, old: Option<&NodeSelector>
     }
 }
 
-/// An empty term matches no node and cannot be narrowed.
+/// An empty term matches no node and cannot be restricted.
 fn is_narrowed(term: &NodeSelectorTerm, old: &NodeSelectorTerm) -> bool {
     let (expressions, old_expressions) = (list(&term.match_expressions), list(&old.match_expressions));
     let (fields, old_fields) = (list(&term.match_fields), list(&old.match_fields));
@@ -148,7 +149,7 @@ fn is_narrowed(term: &NodeSelectorTerm, old: &NodeSelectorTerm) -> bool {
     expressions.starts_with(old_expressions) && fields.starts_with(old_fields)
 }
 
-/// Makes the node affinity the old one again, keeping the rest of the new affinity.
+/// Restores the old node affinity, and keeps the rest of the new affinity.
 fn take_back_node_affinity(affinity: &mut Option<Affinity>, old: Option<&Affinity>) {
     let old_node = old.and_then(|affinity| affinity.node_affinity.clone());
     let mut mixed = affinity.take().unwrap_or_default();
@@ -157,7 +158,7 @@ fn take_back_node_affinity(affinity: &mut Option<Affinity>, old: Option<&Affinit
     *affinity = if is_empty && old.is_none() { None } else { Some(mixed) };
 }
 
-/// The fields that differ, as JSON, each with its old line first.
+/// Returns the fields that differ, as JSON, each with its old line first.
 fn difference(spec: &PodSpec, old: &PodSpec) -> String {
     let (Value::Object(new), Value::Object(old)) = (to_value(spec), to_value(old)) else { return String::new() };
     let line = |sign, name: &str, value: Option<&Value>| value.map(|value| format!("{sign}  {name}: {value}"));
@@ -171,10 +172,10 @@ fn to_value(part: impl serde::Serialize) -> Value {
     serde_json::to_value(part).expect("API types have string keys only")
 }
 
-/// All faults of a write of the status.
+/// Returns all errors of a write of the status.
 pub(super) fn validate_status_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
     let mut faults = Faults::default();
-    // Annotations come in through `/status` too.
+    // A write to `/status` can change annotations too.
     faults.add(deletion_cost(pod, old));
     let path = Path::new("status");
     let (Some(status), Some(spec)) = (&pod.status, &pod.spec) else { return faults.into_vec() };
@@ -192,7 +193,7 @@ pub(super) fn validate_status_update(pod: &Pod, old: &Pod) -> Vec<FieldError> {
     faults.into_vec()
 }
 
-/// A container that ended and will not be restarted cannot run again.
+/// A terminated container that will not be restarted cannot run again.
 fn validate_transitions((new, old): (&[ContainerStatus], &[ContainerStatus]), spec: &PodSpec, path: &Path, faults: &mut Faults) {
     // A pod may have thousands of containers.
     let runs = |status: &ContainerStatus| status.state.as_ref().is_none_or(|state| state.terminated.is_none());

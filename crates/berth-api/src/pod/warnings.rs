@@ -1,4 +1,4 @@
-//! What is allowed in a pod or template but surprises people.
+//! Warnings about valid but surprising values in a pod or template.
 
 use crate::{
     Path,
@@ -18,7 +18,7 @@ use k8s_openapi::{
 };
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Label keys that nodes no longer carry or will lose, since when, and what to use.
+/// Deprecated label keys of nodes, since when, and their replacement.
 const OLD_NODE_LABELS: &[(&str, &str, &str)] = &[
     ("beta.kubernetes.io/arch", "v1.14", "kubernetes.io/arch"),
     ("beta.kubernetes.io/os", "v1.14", "kubernetes.io/os"),
@@ -27,7 +27,7 @@ const OLD_NODE_LABELS: &[(&str, &str, &str)] = &[
     ("beta.kubernetes.io/instance-type", "v1.17", "node.kubernetes.io/instance-type"),
 ];
 
-/// Volume sources that nothing mounts any more, and how that is told.
+/// Volume sources that are no longer mounted, with upstream's explanation.
 const DEAD_VOLUMES: &[(&str, &str)] = &[
     ("gitRepo", "deprecated in v1.11, and disabled by default in v1.33"),
     ("scaleIO", "deprecated in v1.16, non-functional in v1.22+"),
@@ -47,7 +47,7 @@ const OLD_ANNOTATIONS: &[(&str, &str)] = &[
     ("container.apparmor.security.beta.kubernetes.io/", "deprecated since v1.30; use the \"appArmorProfile\" field instead"),
 ];
 
-/// Warnings about a template; `path` is `spec.template`.
+/// Returns the warnings about a template. `path` is `spec.template`.
 #[must_use]
 pub fn template_warnings(template: &PodTemplateSpec, path: &Path) -> Vec<String> {
     let no_metadata = ObjectMeta::default();
@@ -59,14 +59,14 @@ pub fn template_warnings(template: &PodTemplateSpec, path: &Path) -> Vec<String>
     all
 }
 
-/// The warning about a name that is no host name.
+/// Returns the warning about a name that is not a valid host name.
 pub(super) fn name_warning(metadata: &ObjectMeta) -> Option<String> {
     let reasons = check_dns_label(text(&metadata.name));
     let text = "this is used in the Pod's hostname, which can result in surprising behavior; a DNS label is recommended";
     (!reasons.is_empty()).then(|| format!("metadata.name: {text}: [{}]", reasons.join(" ")))
 }
 
-/// Warnings about a pod or template, whose metadata and spec stand at the paths given.
+/// Returns the warnings about a pod or template, with the paths of its metadata and spec.
 pub(super) fn warnings(metadata: &ObjectMeta, spec: &PodSpec, (metadata_path, path): (&Path, &Path)) -> Vec<String> {
     let mut warnings = Vec::new();
     warn_annotations(metadata, metadata_path, &mut warnings);
@@ -92,7 +92,7 @@ pub(super) fn warnings(metadata: &ObjectMeta, spec: &PodSpec, (metadata_path, pa
     warnings
 }
 
-/// Warnings about IPv6 addresses in another form than the canonical one.
+/// Returns warnings about IPv6 addresses that are not in canonical form.
 fn ip_warnings(spec: &PodSpec, path: &Path) -> impl Iterator<Item = String> {
     let servers = spec.dns_config.as_ref().map(|dns| list(&dns.nameservers)).unwrap_or_default();
     let (servers_path, aliases_path) = (path.child("dnsConfig").child("nameservers"), path.child("hostAliases"));
@@ -109,12 +109,12 @@ fn warn_annotations(metadata: &ObjectMeta, path: &Path, warnings: &mut Vec<Strin
     }
 }
 
-/// Since when a label key of nodes is deprecated, and what stands in its place.
+/// Returns since when a label key of nodes is deprecated, and its replacement.
 pub(crate) fn replaced_node_label(key: &str) -> Option<(&'static str, &'static str)> {
     OLD_NODE_LABELS.iter().find(|(old, ..)| *old == key).map(|(_, since, instead)| (*since, *instead))
 }
 
-/// What is said of a volume source that nothing mounts any more.
+/// Returns upstream's explanation of a volume source that is no longer mounted.
 pub(crate) fn dead_volume(source: &str) -> Option<&'static str> {
     DEAD_VOLUMES.iter().find(|(dead, _)| *dead == source).map(|(_, advice)| *advice)
 }
@@ -152,7 +152,7 @@ fn warn_affinity(affinity: &Affinity, path: &Path, warnings: &mut Vec<String>) {
     }
 }
 
-/// All terms of a node affinity, each with its path.
+/// Returns all terms of a node affinity with their paths.
 fn node_terms<'a>(affinity: &'a NodeAffinity, path: &Path) -> Vec<(Path, &'a NodeSelectorTerm)> {
     let required = affinity.required_during_scheduling_ignored_during_execution.iter().flat_map(|selector| &selector.node_selector_terms);
     let required_path = path.child("requiredDuringSchedulingIgnoredDuringExecution").child("nodeSelectorTerms");
@@ -162,7 +162,7 @@ fn node_terms<'a>(affinity: &'a NodeAffinity, path: &Path) -> Vec<(Path, &'a Nod
     required.chain(preferred.enumerate().map(|(index, term)| (preferred_path.index(index).child("preference"), term))).collect()
 }
 
-/// All terms of a pod affinity or anti-affinity, each with its path.
+/// Returns all terms of a pod affinity or anti-affinity with their paths.
 fn pod_terms<'a>(
     required: &'a Option<Vec<PodAffinityTerm>>,
     preferred: &'a Option<Vec<WeightedPodAffinityTerm>>,
@@ -209,7 +209,7 @@ fn warn_pull_secrets(spec: &PodSpec, path: &Path, warnings: &mut Vec<String>) {
             warnings.push(format!("{path}: duplicate name \"{}\"", secret.name));
         }
     }
-    // Upstream tells of them last.
+    // Upstream reports these last.
     warnings.append(&mut unnamed);
 }
 
@@ -243,7 +243,7 @@ fn warn_containers(spec: &PodSpec, path: &Path, warnings: &mut Vec<String>) {
     }
 }
 
-/// A port as Go prints it.
+/// Formats a port as Go prints it.
 fn as_in_go(port: &ContainerPort) -> String {
     let (name, protocol, ip) = (text(&port.name), text(&port.protocol), text(&port.host_ip));
     let (host, container) = (port.host_port.unwrap_or(0), port.container_port);
@@ -274,7 +274,7 @@ fn warn_container(container: &Container, path: &Path, warnings: &mut Vec<String>
     }
 }
 
-/// Ports of the containers looked at so far.
+/// The ports of the containers that were already visited.
 #[derive(Default)]
 struct SeenPorts<'a> {
     sockets: BTreeMap<(i32, &'a str, i32, &'a str), Path>,
@@ -282,7 +282,8 @@ struct SeenPorts<'a> {
 }
 
 impl<'a> SeenPorts<'a> {
-    /// Warns if one before has the same number, or the same name in another container (in the same one that is a fault).
+    /// Warns if an earlier port has the same number, or the same name in another container. Within one container, that
+    /// is an error.
     fn warn(&mut self, port: &'a ContainerPort, path: &Path, own_names: &mut BTreeSet<&'a str>, warnings: &mut Vec<String>) {
         let name = text(&port.name);
         if !name.is_empty() {

@@ -1,4 +1,4 @@
-//! Checks of the baseline level. Each says what it finds wrong with a pod, in upstream's words.
+//! The checks of the baseline level. Each returns the violation of a pod, in upstream's words.
 
 use super::{
     found::{Violation, containers, plural, quoted, setters, unique},
@@ -24,10 +24,10 @@ const CAPABILITIES: &[&str] = &[
     "SYS_CHROOT",
 ];
 
-/// Types that releases allowed, each more than the one before.
+/// The allowed types. Later releases allow more, in this order.
 const SE_LINUX_TYPES: [&str; 4] = ["container_t", "container_init_t", "container_kvm_t", "container_engine_t"];
 
-/// Kernel parameters that releases allowed, each more than the one before.
+/// The allowed kernel parameters. Later releases allow more, in this order.
 const SYSCTLS: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",
@@ -43,7 +43,7 @@ const SYSCTLS: [&str; 12] = [
     "net.ipv4.tcp_wmem",
 ];
 
-/// Annotations that said what fields say now: the prefix, followed by a container's name.
+/// The annotations that preceded the fields: a prefix and a container's name.
 const APP_ARMOR: &str = "container.apparmor.security.beta.kubernetes.io/";
 const SECCOMP: &str = "container.seccomp.security.alpha.kubernetes.io/";
 const SECCOMP_OF_POD: &str = "seccomp.security.alpha.kubernetes.io/pod";
@@ -74,7 +74,7 @@ pub(super) fn capabilities(pod: &Subject<'_>) -> Option<Violation> {
     Some(Violation { reason: "non-default capabilities", detail })
 }
 
-/// Who adds other capabilities than those allowed.
+/// Returns who adds other capabilities than the allowed ones.
 pub(super) fn added_capabilities(pod: &Subject<'_>, allowed: &[&str]) -> Option<String> {
     let is_bad = |capability: &&str| !allowed.contains(capability);
     let names = pod.parts_where(|part| added(part).any(|capability| is_bad(&capability)));
@@ -134,7 +134,7 @@ pub(super) fn probe_hosts(pod: &Subject<'_>) -> Option<Violation> {
     })
 }
 
-/// Hosts that a container's probes and lifecycle hooks name.
+/// Returns the hosts in a container's probes and lifecycle hooks.
 fn hosts<'a>(part: &Part<'a>) -> Vec<&'a str> {
     let of_probe = |probe: &'a Probe| {
         [probe.http_get.as_ref().map(|action| text(&action.host)), probe.tcp_socket.as_ref().map(|action| text(&action.host))]
@@ -153,7 +153,7 @@ pub(super) fn privileged(pod: &Subject<'_>) -> Option<Violation> {
     (!names.is_empty()).then(|| Violation { reason: "privileged", detail: detail() })
 }
 
-/// A pod whose users are not the node's may see all of its own `/proc`.
+/// A pod with a user namespace may see its whole `/proc`.
 pub(super) fn proc_mount_of_node_users(pod: &Subject<'_>) -> Option<Violation> {
     if pod.has_own_users() { None } else { proc_mount(pod) }
 }
@@ -190,7 +190,7 @@ pub(super) fn se_linux(pod: &Subject<'_>, known: usize) -> Option<Violation> {
     Some(Violation { reason: "seLinuxOptions", detail })
 }
 
-/// Before there were fields.
+/// The annotations that preceded the field.
 pub(super) fn seccomp_annotations(pod: &Subject<'_>) -> Option<Violation> {
     let is_bad = |value: &str| !matches!(value, "runtime/default" | "docker/default") && !value.starts_with("localhost/");
     let containers: BTreeSet<&str> = pod.containers.iter().map(|part| part.name).collect();

@@ -1,4 +1,4 @@
-//! All checks, one row for each form that one had in a range of releases.
+//! All checks, one row for each version of a check in a range of releases.
 
 use super::{
     baseline,
@@ -10,7 +10,7 @@ use super::{
 use k8s_openapi::{api::core::v1::PodSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use std::fmt;
 
-/// Everything that a pod does and may not; prints as upstream does, with details.
+/// The violations of a pod. Printed as upstream, with details.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Violations(Vec<Violation>);
 
@@ -21,7 +21,7 @@ impl Violations {
         self.0.is_empty()
     }
 
-    /// Without the details: the same for pods that do the same.
+    /// Returns the text without details, which is the same for pods with the same violations.
     #[must_use]
     pub fn reasons(&self) -> String {
         self.0.iter().map(|violation| violation.reason).collect::<Vec<_>>().join(", ")
@@ -37,14 +37,14 @@ impl fmt::Display for Violations {
     }
 }
 
-/// A row: `Level, releases 1.a to before 1.b, check`. Where the restricted level has a stricter check of its own, that one's first release
-/// stands behind.
+/// A row: `Level, releases 1.a to before 1.b, check`. If a stricter check of the restricted level replaces it, the row
+/// ends with the first release of that check.
 struct Check {
     level: Level,
     from: u32,
     until: u32,
     find: fn(&Subject<'_>) -> Option<Violation>,
-    /// From which release on the restricted level leaves it to another check.
+    /// The first release in which another check replaces it at the restricted level.
     overridden: u32,
 }
 
@@ -71,7 +71,7 @@ impl Check {
     }
 }
 
-/// In the order in which violations are told.
+/// In the order of reported violations.
 static CHECKS: &[Check] = &[
     baseline(0, NEVER, baseline::app_armor),
     baseline(0, NEVER, baseline::capabilities).overridden_from(22),

@@ -1,13 +1,13 @@
-//! What a check finds, and the words that checks share.
+//! The result of a check, and texts that checks share.
 
 use std::collections::BTreeSet;
 
-/// What one check found.
+/// The result of one check.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Violation {
-    /// What is forbidden, in a few words.
+    /// The forbidden property, in a few words.
     pub(super) reason: &'static str,
-    /// Where it is, and what there should be.
+    /// Its location, and the allowed values.
     pub(super) detail: String,
 }
 
@@ -16,7 +16,7 @@ pub(super) fn quoted<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> Strin
     texts.into_iter().map(|text| format!("\"{}\"", text.as_ref())).collect::<Vec<_>>().join(", ")
 }
 
-/// The word for one, or the one for more.
+/// Returns the singular or the plural.
 pub(super) fn plural(count: usize, one: &'static str, more: &'static str) -> &'static str {
     if count == 1 { one } else { more }
 }
@@ -26,7 +26,8 @@ pub(super) fn containers(names: &[&str]) -> String {
     format!("{} {}", plural(names.len(), "container", "containers"), quoted(names))
 }
 
-/// Who set something that must not be: `pod`, `container "a"`, `pod and containers "a", "b"`; `None`: nobody did.
+/// Describes who sets a forbidden value: `pod`, `container "a"`, `pod and containers "a", "b"`. `None`: the value is
+/// not set.
 pub(super) fn setters(is_pod: bool, names: &[&str]) -> Option<String> {
     match (is_pod, names) {
         (false, []) => None,
@@ -36,7 +37,7 @@ pub(super) fn setters(is_pod: bool, names: &[&str]) -> Option<String> {
     }
 }
 
-/// The texts, each once, in order.
+/// Returns the texts, sorted and without duplicates.
 pub(super) fn unique<'a>(texts: impl IntoIterator<Item = &'a str>) -> BTreeSet<&'a str> {
     texts.into_iter().collect()
 }

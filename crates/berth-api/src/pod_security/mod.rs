@@ -1,4 +1,4 @@
-//! The Pod Security Standards: which pods a namespace takes, by its labels.
+//! The Pod Security Standards: the pods that a namespace's labels allow.
 //!
 //! Source: upstream `k8s.io/pod-security-admission`; <https://kubernetes.io/docs/concepts/security/pod-security-standards/>.
 
@@ -22,14 +22,14 @@ use std::collections::BTreeSet;
 
 use crate::unset::list;
 
-/// What a pod, or a template, does that the level does not allow.
+/// Returns the violations of a level by a pod or a template.
 #[must_use]
 pub fn violations(allowed: LevelVersion, meta: &ObjectMeta, spec: &PodSpec) -> Violations {
     checks::evaluate(allowed, meta, spec)
 }
 
-/// Whether an update of a pod changes what a level may look at. Of what an update can change that is the images, and which containers
-/// there are.
+/// Whether an update of a pod changes a field that a check reads. Of the mutable fields, those are the images and the
+/// set of containers.
 #[must_use]
 pub fn is_significant_update(new: &PodSpec, old: &PodSpec) -> bool {
     let same = |new: &[Container], old: &[Container]| {

@@ -1,17 +1,17 @@
-//! What a namespace's labels ask for.
+//! The policy in a namespace's labels.
 
 use crate::{FieldError, Path};
 use std::{collections::BTreeMap, fmt};
 
-/// How strict, from everything to hardly anything.
+/// The level, from unrestricted to strict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Everything is allowed.
     #[default]
     Privileged,
-    /// What is known to open the way to the node is not.
+    /// Known privilege escalations are forbidden.
     Baseline,
-    /// Only what current hardening practice allows is.
+    /// Only current hardening practices are allowed.
     Restricted,
 }
 
@@ -26,10 +26,10 @@ impl Level {
     }
 }
 
-/// The release of Kubernetes whose form of the standards counts.
+/// The Kubernetes release whose version of the standards applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Version {
-    /// The newest that is known.
+    /// The newest known release.
     #[default]
     Latest,
     /// `v1.` and this.
@@ -45,7 +45,7 @@ impl Version {
         minor.and_then(|minor| minor.parse().ok()).map(Self::Minor).ok_or("must be \"latest\" or \"v1.x\"")
     }
 
-    /// The minor release that counts.
+    /// Returns the minor release that applies.
     pub(super) fn minor(self) -> u32 {
         match self {
             Self::Latest => u32::MAX,
@@ -54,12 +54,12 @@ impl Version {
     }
 }
 
-/// A level in the form that a release gave it; prints as `restricted:latest`.
+/// A level in the version of a release. Printed as `restricted:latest`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LevelVersion {
-    /// How strict.
+    /// The level.
     pub level: Level,
-    /// Whose rules.
+    /// The release.
     pub version: Version,
 }
 
@@ -77,14 +77,14 @@ impl fmt::Display for LevelVersion {
     }
 }
 
-/// What a namespace says about the pods in it.
+/// A namespace's policy for its pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
-    /// Pods that violate it are refused.
+    /// Violating pods are rejected.
     pub enforce: LevelVersion,
-    /// The audit log tells of what violates it.
+    /// Violations are recorded in the audit log.
     pub audit: LevelVersion,
-    /// Who makes what violates it is warned.
+    /// Clients that create violating objects get a warning.
     pub warn: LevelVersion,
 }
 
@@ -96,8 +96,8 @@ const WARN: &str = "pod-security.kubernetes.io/warn";
 const WARN_VERSION: &str = "pod-security.kubernetes.io/warn-version";
 
 impl Policy {
-    /// The policy of a namespace whose labels `label` knows. Labels that cannot be read enforce the strictest level, and audit and warn
-    /// about nothing.
+    /// Returns the policy of a namespace. `label` returns its labels. Invalid labels enforce the strictest level, and
+    /// neither audit nor warn.
     #[must_use]
     pub fn of<'a>(label: impl Fn(&str) -> Option<&'a str>) -> Self {
         Self::read(label, &mut Vec::new())
@@ -116,7 +116,7 @@ impl Policy {
     }
 }
 
-/// What a label says; `otherwise`, where it cannot be read.
+/// Parses a label. Returns `otherwise` if it is invalid.
 fn value<T: Default>(
     name: &str,
     text: Option<&str>,
@@ -134,7 +134,7 @@ fn value<T: Default>(
     }
 }
 
-/// Faults of a namespace's labels; with `old` only if it had others: what is stored stays as it is.
+/// Validates a namespace's labels. With `old`, an unchanged label is not validated again.
 #[must_use]
 pub fn validate_labels(labels: Option<&BTreeMap<String, String>>, old: Option<&BTreeMap<String, String>>) -> Vec<FieldError> {
     let faults_of = |labels: Option<&BTreeMap<String, String>>| {

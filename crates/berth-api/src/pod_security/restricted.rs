@@ -1,4 +1,4 @@
-//! Checks of the restricted level. Each says what it finds wrong with a pod, in upstream's words.
+//! The checks of the restricted level. Each returns the violation of a pod, in upstream's words.
 
 use super::{
     baseline::{added_capabilities, is_seccomp_allowed, seccomp as bad_seccomp},
@@ -8,7 +8,7 @@ use super::{
 use crate::{pod::volume_sources, unset::list};
 use k8s_openapi::api::core::v1::SecurityContext;
 
-/// Volumes that show a pod nothing of its node.
+/// Volume types that expose nothing of the node.
 const VOLUME_TYPES: &[&str] =
     &["configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "image", "persistentVolumeClaim", "projected", "secret"];
 

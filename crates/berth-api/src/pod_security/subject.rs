@@ -1,4 +1,4 @@
-//! A pod as the checks look at it: all containers alike.
+//! A pod in the form that the checks use: all containers in one list.
 
 use crate::unset::list;
 use k8s_openapi::{
@@ -14,7 +14,7 @@ pub(super) struct Subject<'a> {
     pub(super) containers: Vec<Part<'a>>,
 }
 
-/// A container of any sort.
+/// A container of any type.
 pub(super) struct Part<'a> {
     pub(super) name: &'a str,
     pub(super) context: Option<&'a SecurityContext>,
@@ -44,27 +44,27 @@ impl<'a> Subject<'a> {
         Self { meta, spec, containers }
     }
 
-    /// What the pod says for all its containers.
+    /// Returns the pod-level security context.
     pub(super) fn context(&self) -> Option<&'a PodSecurityContext> {
         self.spec.security_context.as_ref()
     }
 
-    /// Whether the pod says that it is for Windows, which knows none of what Linux can restrict.
+    /// Whether the pod is for Windows, where Linux restrictions do not apply.
     pub(super) fn is_for_windows(&self) -> bool {
         self.spec.os.as_ref().is_some_and(|os| os.name == "windows")
     }
 
-    /// Whether its users are not the node's.
+    /// Whether the pod has a user namespace.
     pub(super) fn has_own_users(&self) -> bool {
         self.spec.host_users == Some(false)
     }
 
-    /// Names of the containers with a security context that `is_bad`.
+    /// Returns the names of containers whose security context `is_bad`.
     pub(super) fn containers_where(&self, is_bad: impl Fn(&SecurityContext) -> bool) -> Vec<&'a str> {
         self.parts_where(|part| part.context.is_some_and(&is_bad))
     }
 
-    /// Names of the containers that `is_bad`.
+    /// Returns the names of containers that are bad by `is_bad`.
     pub(super) fn parts_where(&self, is_bad: impl Fn(&Part<'a>) -> bool) -> Vec<&'a str> {
         self.containers.iter().filter(|part| is_bad(part)).map(|part| part.name).collect()
     }

@@ -1,22 +1,23 @@
-//! Many requirements, put together by what they are asked of: an object is looked at once, whatever the number of requirements.
+//! Many requirements, grouped by label. The cost of matching an object does not depend on the number of requirements.
 //!
-//! Without this, a selector costs each object a look-up for each requirement, and requirements are a client's to write by the thousand.
+//! Otherwise each object would cost a lookup per requirement, and clients can send thousands of requirements.
 
 use super::Test;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// So many requirements are looked at one by one: most selectors have one or two, and need no second form of themselves.
+/// The number of requirements up to which each is checked separately. Most selectors have one or two, and need no
+/// grouped form.
 const FEW: usize = 8;
 
-/// Labels of an object, by key, as selectors look at them.
+/// The labels of an object, by key, for selectors.
 pub trait LabelSource {
-    /// How many there are.
+    /// Returns the number of labels.
     fn count(&self) -> usize;
 
-    /// The value of one.
+    /// Returns the value of a label.
     fn get(&self, key: &str) -> Option<&str>;
 
-    /// Keys and values, each key once.
+    /// Returns keys and values, each key once.
     fn pairs(&self) -> impl Iterator<Item = (&str, &str)>;
 }
 
@@ -65,34 +66,34 @@ impl<L: LabelSource> LabelSource for Option<&L> {
     }
 }
 
-/// All that a selector asks, by label or field.
+/// All requirements of a selector, by label or field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Demands {
-    /// Sorted by name, each once.
+    /// Sorted by name, without duplicates.
     by_name: Box<[(Box<str>, Demand)]>,
-    /// How many of them ask that the label be there.
+    /// The number of demands for a present label.
     required: usize,
 }
 
-/// All that is asked of one label or field. A watch keeps thousands of them: values are in sorted slices.
+/// All requirements for one label or field. A watch keeps thousands of them, so values are in sorted slices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Demand {
-    /// Whether the label must be there.
+    /// Whether the label must be present.
     is_required: bool,
-    /// The values that it may have; `None`: any.
+    /// The allowed values. `None`: any.
     allowed: Option<Box<[Box<str>]>>,
     banned: Box<[Box<str>]>,
     bounds: Option<Box<Bounds>>,
 }
 
-/// What a value must be between, if it must.
+/// The bounds of a value, if any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Bounds {
     above: Option<i64>,
     below: Option<i64>,
 }
 
-/// A demand that is being put together.
+/// A demand under construction.
 #[derive(Default)]
 struct Gathered {
     is_required: bool,
@@ -102,7 +103,7 @@ struct Gathered {
 }
 
 impl Demands {
-    /// `None`: there are so few that each may be asked by itself.
+    /// Returns `None` for few requirements, which are checked separately.
     pub(super) fn of<'a>(tests: impl ExactSizeIterator<Item = (&'a str, &'a Test)>) -> Option<Box<Self>> {
         if tests.len() <= FEW {
             return None;
@@ -115,7 +116,7 @@ impl Demands {
         Some(Box::new(Self { by_name: by_name.into_iter().map(|(name, demand)| (name.into(), demand.finish())).collect(), required }))
     }
 
-    /// Whether labels are as asked: goes through the labels or through the demands, whichever are fewer.
+    /// Whether the labels match. Iterates over the labels or the demands, whichever are fewer.
     pub(super) fn are_met_by(&self, labels: &(impl LabelSource + ?Sized)) -> bool {
         if self.by_name.len() < labels.count() {
             return self.by_name.iter().all(|(name, demand)| match labels.get(name) {
@@ -135,7 +136,7 @@ impl Demands {
         found == self.required
     }
 
-    /// Whether fields are as asked, of which each has a value.
+    /// Whether the fields match. Every field has a value.
     pub(super) fn are_met_by_fields<'a>(&self, get: impl Fn(&str) -> &'a str) -> bool {
         self.by_name.iter().all(|(name, demand)| demand.admits(get(name)))
     }
@@ -193,7 +194,7 @@ mod tests {
     use crate::Selector;
     use std::cell::Cell;
 
-    /// Labels that count how often they are looked at.
+    /// Labels that count their lookups.
     struct Counted {
         labels: BTreeMap<String, String>,
         looks: Cell<usize>,

@@ -14,7 +14,7 @@ pub struct FieldSelector {
 /// One condition on a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldRequirement {
-    /// As `status.phase`. Which fields a kind knows is the registry's to say.
+    /// The field, such as `status.phase`. The registry determines the supported fields of a kind.
     pub field: String,
     /// How the field is compared.
     pub operator: FieldOperator,
@@ -32,7 +32,8 @@ pub enum FieldOperator {
 }
 
 impl FieldSelector {
-    /// Reads `k=v`, `k==v`, `k!=v`, joined by commas; `\\`, `\,` and `\=` stand for themselves in values. Empty parts are skipped.
+    /// Parses `k=v`, `k==v`, `k!=v`, joined by commas. `\\`, `\,` and `\=` are escapes in values. Empty parts are
+    /// skipped.
     ///
     /// # Errors
     /// A part without operator, an unknown escape, a bare `=` in a value; with upstream's message for a 400.
@@ -50,7 +51,7 @@ impl FieldSelector {
         Self { requirements, by_field }
     }
 
-    /// The same for who only matches by it, in less memory: where there are many requirements, they are kept in one form alone.
+    /// Returns the same selector in less memory, for matching only. Many requirements are kept in one form.
     #[must_use]
     pub fn compacted(mut self) -> Self {
         if self.by_field.is_some() {
@@ -71,7 +72,8 @@ impl FieldSelector {
         &self.requirements
     }
 
-    /// Whether an object matches whose fields `get` knows; a field that it does not know is empty. Each is asked for once, or a few times.
+    /// Whether an object matches. `get` returns its fields, and an unknown field is empty. Each field is read once, or
+    /// a few times.
     pub fn matches<'a>(&self, get: impl Fn(&str) -> Option<&'a str>) -> bool {
         if let Some(demands) = &self.by_field {
             return demands.are_met_by_fields(|field| get(field).unwrap_or_default());

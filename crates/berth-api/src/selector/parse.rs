@@ -3,7 +3,7 @@
 use super::{Requirement, SelectorError, Test};
 use std::collections::BTreeSet;
 
-/// One token with the text it stands for. `in` and `notin` are words: only their place makes them operators.
+/// One token with its text. `in` and `notin` are words, which are operators only by their position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Token<'a> {
     End,
@@ -94,7 +94,8 @@ impl<'a> Rest<'a> {
             Token::Word(key) => key,
             other => return other.unexpected("identifier"),
         };
-        // The key is judged before what follows it, so that its fault is the one reported. Upstream gives it no field.
+        // The key is validated before the following text, so that its error is reported first. Upstream reports it
+        // without a field.
         super::check("<nil>", key, &super::check_label_key(key))?;
         let test = match (negated, self.peek()) {
             (true, _) => Test::DoesNotExist,
@@ -135,7 +136,7 @@ impl<'a> Rest<'a> {
         text.parse().map_err(not_integer)
     }
 
-    /// `(a,b)`; a place without a word is the empty value, so `()` holds one.
+    /// Parses `(a,b)`. An empty position is the empty value, so `()` contains one.
     fn values(&mut self) -> Result<BTreeSet<String>, SelectorError> {
         match self.next() {
             Token::Symbol("(") => {}

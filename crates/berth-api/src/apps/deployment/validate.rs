@@ -1,4 +1,4 @@
-//! Faults of a Deployment, in upstream's order.
+//! Validates a Deployment. The errors have upstream's order.
 
 use super::{Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, RECREATE, ROLLING_UPDATE, RollingUpdateDeployment};
 use crate::{
@@ -34,7 +34,7 @@ fn annotations(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
     choices::validate(choices::OF_DEPLOYMENTS, &new.metadata, Some(&old.metadata))
 }
 
-/// Steps need a strategy that goes in steps. What is stored already is not judged again.
+/// Steps require a rolling update. Stored values are not validated again.
 fn validate_steps(new: &Deployment, old: Option<&Deployment>) -> Option<FieldError> {
     let is_contradiction =
         |deployment: &Deployment| deployment.spec.strategy.type_ == RECREATE && choices::value(&deployment.metadata, BERTH_STEPS).is_some();
@@ -43,7 +43,7 @@ fn validate_steps(new: &Deployment, old: Option<&Deployment>) -> Option<FieldErr
     is_new.then(|| FieldError::forbidden(&path, "may not be specified when strategy `type` is 'Recreate'"))
 }
 
-/// Steps with an `analysis` need somebody to ask, and something. What is stored already is not judged again.
+/// Steps with an `analysis` require a provider and a query. Stored values are not validated again.
 fn validate_analysis(new: &Deployment, old: Option<&Deployment>) -> Vec<FieldError> {
     let lacks = |deployment: &Deployment, key: &str| asks(deployment) && choices::value(&deployment.metadata, key).is_none();
     let path = Path::new("metadata").child("annotations");
@@ -100,7 +100,7 @@ fn validate_rolling(rolling: &RollingUpdateDeployment, path: &Path) -> Vec<Field
     faults
 }
 
-/// A write of the status carries annotations too.
+/// A write of the status can change annotations too.
 pub(super) fn status_update(new: &Deployment, old: &Deployment) -> Vec<FieldError> {
     let annotations = annotations(new, old).into_iter().chain(validate_analysis(new, Some(old)));
     annotations.chain(validate_status(&new.status, &old.status)).collect()

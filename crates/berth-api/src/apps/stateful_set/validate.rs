@@ -1,4 +1,4 @@
-//! Faults of a StatefulSet, in upstream's order.
+//! Validates a StatefulSet. The errors have upstream's order.
 
 use super::{
     ON_DELETE, ORDERED_READY, PARALLEL, RECREATE, ROLLING_UPDATE, RollingUpdateStatefulSet, StatefulSet, StatefulSetSpec,
@@ -54,7 +54,7 @@ fn annotations(new: &StatefulSet, old: &StatefulSet) -> Vec<FieldError> {
     faults
 }
 
-/// A deadline that passes while pods are ready and not available yet, as of a Deployment.
+/// Rejects a progress deadline that could pass while pods are ready but not yet available, as for a Deployment.
 fn hasty_deadline(set: &StatefulSet) -> Option<FieldError> {
     choices::value(&set.metadata, BERTH_AUTO_ROLLBACK)?;
     let seconds = choices::value(&set.metadata, BERTH_PROGRESS_DEADLINE_SECONDS)?.parse::<i32>().ok()?;
@@ -63,14 +63,14 @@ fn hasty_deadline(set: &StatefulSet) -> Option<FieldError> {
     is_hasty.then(|| FieldError::invalid(&path, seconds.to_string(), "must be greater than minReadySeconds"))
 }
 
-/// The alpha of KEP-3541 lets nobody switch away from Recreate; from beta on everybody may.
+/// The alpha stage of KEP-3541 forbids a change from `Recreate` to another type. Later stages permit it.
 fn leaving_recreate(new: &StatefulSetUpdateStrategy, old: &StatefulSetUpdateStrategy, stage: Maturity) -> Option<FieldError> {
     let leaves = old.type_ == RECREATE && new.type_ != RECREATE;
     let path = Path::new("spec").child("updateStrategy").child("type");
     (leaves && stage == Maturity::Alpha).then(|| FieldError::forbidden(&path, "switching away from 'Recreate' is not allowed in alpha"))
 }
 
-/// Whether anything but the fields that an update may change differs.
+/// Whether the specs differ in a field that an update must not change.
 fn differs_beyond_allowed(new: &StatefulSetSpec, old: &StatefulSetSpec) -> bool {
     (&new.selector, &new.volume_claim_templates, &new.service_name, &new.pod_management_policy)
         != (&old.selector, &old.volume_claim_templates, &old.service_name, &old.pod_management_policy)
@@ -147,7 +147,8 @@ fn validate_claims(spec: &StatefulSetSpec, path: &Path) -> Vec<FieldError> {
     specs.flat_map(|(path, spec)| validate_claim_spec(spec, &path)).collect()
 }
 
-/// Faults of the template, whose containers may mount the claims; none on an update where the stored one has faults already.
+/// Validates the template, whose containers may mount the claims. Returns no errors on an update if the stored template
+/// has some.
 fn validate_pods(spec: &StatefulSetSpec, old: Option<&StatefulSetSpec>) -> Vec<FieldError> {
     let validate = |spec: &StatefulSetSpec| validate_template_with_claims(&spec.template, &template_path(), &claim_names(spec));
     let faults = validate(spec);
@@ -159,7 +160,7 @@ fn claim_names(spec: &StatefulSetSpec) -> Vec<String> {
     spec.volume_claim_templates.iter().flatten().map(|claim| claim.metadata.name.clone().unwrap_or_default()).collect()
 }
 
-/// A write of the status carries annotations too.
+/// A write of the status can change annotations too.
 pub(super) fn status_update(new: &StatefulSet, old: &StatefulSet) -> Vec<FieldError> {
     annotations(new, old).into_iter().chain(validate_status(&new.status, &old.status)).collect()
 }
@@ -355,7 +356,7 @@ mod tests {
         ] {
             check_update(json!({}), refused, "", &[&forbidden]);
         }
-        // What is stored is tolerated, though it could not be created.
+        // A stored value is tolerated although a create would reject it.
         let odd = json!({"serviceName": "a.b", "volumeClaimTemplates": [{"metadata": {"name": "d"}}]});
         check_update(odd.clone(), odd, "", &[]);
     }

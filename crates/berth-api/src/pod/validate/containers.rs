@@ -12,7 +12,7 @@ use crate::{
 use k8s_openapi::api::core::v1::{Container, ContainerPort, ContainerResizePolicy, PodSpec, ResourceRequirements, VolumeMount};
 use std::collections::BTreeSet;
 
-/// Checks all containers of a pod; names are unique among all of them.
+/// Validates all containers of a pod. Their names are unique together.
 pub(super) fn validate_all<'a>(spec: &'a PodSpec, path: &Path, volumes: &'a BTreeSet<&'a str>, faults: &mut Faults) {
     let grace_period_seconds = spec.termination_grace_period_seconds.unwrap_or_default().max(1);
     let pod = Surroundings {
@@ -42,7 +42,7 @@ pub(super) fn validate_all<'a>(spec: &'a PodSpec, path: &Path, volumes: &'a BTre
         validate_common(container, &path, &pod, faults);
         validate_restart(container, &path, faults);
         faults.unique(&path.child("name"), &container.name, &mut seen);
-        // They run one after the other. Upstream checks each alone, and reports all as the first.
+        // They run in sequence. Upstream validates each individually, and reports all with the first index.
         validate_host_ports(std::slice::from_ref(container), &init_path, faults);
         validate_init(container, &path, &pod, faults);
     }
@@ -55,7 +55,7 @@ pub(super) fn validate_all<'a>(spec: &'a PodSpec, path: &Path, volumes: &'a BTre
     }
 }
 
-/// Containers that are added to a running pod to look at it.
+/// Validates debug containers that are added to a running pod.
 ///
 /// Source: upstream `validateEphemeralContainers`.
 fn validate_ephemeral<'a>(spec: &'a PodSpec, path: &Path, pod: &Surroundings<'_>, seen: &mut BTreeSet<&'a str>, faults: &mut Faults) {
@@ -85,7 +85,7 @@ fn validate_ephemeral<'a>(spec: &'a PodSpec, path: &Path, pod: &Surroundings<'_>
 
 const OF_EPHEMERAL: &str = "cannot be set for an Ephemeral Container";
 
-/// The fields that are set of those that only containers may have that the pod is made for.
+/// Returns the fields that are set but only allowed for containers from the start of the pod.
 fn lasting_fields(container: &Container) -> impl Iterator<Item = &'static str> {
     let fields = [
         ("ports", container.ports.is_some()),
@@ -101,7 +101,7 @@ fn lasting_fields(container: &Container) -> impl Iterator<Item = &'static str> {
     fields.into_iter().filter(|(_, is_set)| *is_set).map(|(field, _)| field)
 }
 
-/// Spaces around an image's name; reported after everything else, and only of pods.
+/// Reports spaces around an image's name, after all other errors, and only for pods.
 pub(super) fn validate_image_spaces(containers: &[Container], path: &Path, faults: &mut Faults) {
     for (index, container) in containers.iter().enumerate() {
         validate_image_space(text(&container.image), &path.index(index), faults);
@@ -130,7 +130,7 @@ fn validate_common(container: &Container, path: &Path, pod: &Surroundings<'_>, f
     security::validate_container(container.security_context.as_ref(), pod.has_own_users, &path.child("securityContext"), faults);
 }
 
-/// Only init containers that keep running (sidecars) have a life that can be probed.
+/// Only init containers that keep running (sidecars) can have probes and lifecycle hooks.
 fn validate_init(container: &Container, path: &Path, pod: &Surroundings<'_>, faults: &mut Faults) {
     if text(&container.restart_policy) == "Always" {
         probes::validate_lifecycle(container, path, pod, faults);
@@ -172,7 +172,7 @@ fn validate_ports(ports: &[ContainerPort], path: &Path, faults: &mut Faults) {
     }
 }
 
-/// A port of the host can be taken once.
+/// Each host port can be used once.
 fn validate_host_ports(containers: &[Container], path: &Path, faults: &mut Faults) {
     let mut taken = BTreeSet::new();
     for (container_index, container) in containers.iter().enumerate() {
@@ -188,7 +188,7 @@ fn validate_host_ports(containers: &[Container], path: &Path, faults: &mut Fault
     }
 }
 
-/// In the host's network, a port of the host is the container's.
+/// With the host network, a host port must equal the container port.
 ///
 /// Source: upstream `validatePodHostNetworkDeps`.
 pub(super) fn validate_host_network(spec: &PodSpec, path: &Path, faults: &mut Faults) {
@@ -205,11 +205,11 @@ pub(super) fn validate_host_network(spec: &PodSpec, path: &Path, faults: &mut Fa
     }
 }
 
-/// Most rules of one container, and most exit codes of one rule.
+/// The maximum number of rules of one container, and of exit codes of one rule.
 const RESTART_RULES_MAX: usize = 20;
 const EXIT_CODES_MAX: usize = 255;
 
-/// When a container restarts, other than the pod's `restartPolicy` says.
+/// Validates a container's restart policy and rules, which override the pod's `restartPolicy`.
 ///
 /// Source: upstream `validateContainerRestartPolicy`.
 fn validate_restart(container: &Container, path: &Path, faults: &mut Faults) {
@@ -237,7 +237,7 @@ fn validate_restart(container: &Container, path: &Path, faults: &mut Faults) {
     }
 }
 
-/// What a resize of a container's resources restarts.
+/// Validates which resizes restart a container.
 ///
 /// Source: upstream `validateResizePolicy`.
 fn validate_resize(policies: &[ContainerResizePolicy], path: &Path, pod: &Surroundings<'_>, faults: &mut Faults) {
@@ -273,7 +273,7 @@ fn validate_mounts(container: &Container, path: &Path, pod: &Surroundings<'_>, f
             faults.invalid(&path.child("mountPath"), mount.mount_path.as_str(), "must not already exist as a path in volumeDevices");
         }
         validate_sub_path(mount, &path, list_path, faults);
-        // Upstream does not say of which mount.
+        // Upstream does not report the index of the mount.
         validate_propagation(mount, is_privileged, &list_path.child("mountPropagation"), faults);
         validate_recursion(mount, &list_path.child("recursiveReadOnly"), faults);
     }
@@ -304,7 +304,7 @@ fn validate_recursion(mount: &VolumeMount, path: &Path, faults: &mut Faults) {
     }
 }
 
-/// `list_path` is that of all mounts of the container: upstream does not say whose path has which form.
+/// `list_path` is that of all mounts of the container, because upstream does not report the index for an invalid form.
 fn validate_sub_path(mount: &VolumeMount, path: &Path, list_path: &Path, faults: &mut Faults) {
     faults.optional_form(&list_path.child("subPath"), &mount.sub_path, names::check_relative_path);
     let expression = text(&mount.sub_path_expr);

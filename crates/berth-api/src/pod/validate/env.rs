@@ -1,4 +1,4 @@
-//! Environment variables and where their values come from.
+//! Environment variables and their sources.
 
 use super::names::{check_config_key, check_env_name};
 use crate::{
@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::{
 };
 use std::collections::BTreeSet;
 
-/// Fields of the pod that a variable can have the value of.
+/// The pod fields that a variable can reference.
 const ENV_FIELDS: &[&str] = &[
     "metadata.name",
     "metadata.namespace",
@@ -25,10 +25,10 @@ const ENV_FIELDS: &[&str] = &[
     "status.podIPs",
 ];
 
-/// Fields of the pod that a file can have the value of.
+/// The pod fields that a file can reference.
 const FILE_FIELDS: &[&str] = &["metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "metadata.uid"];
 
-/// Resources of a container that a variable or file can have the value of.
+/// The container resources that a variable or file can reference.
 const RESOURCES: &[&str] =
     &["limits.cpu", "limits.ephemeral-storage", "limits.memory", "requests.cpu", "requests.ephemeral-storage", "requests.memory"];
 
@@ -40,7 +40,7 @@ pub(super) fn validate(env: &[EnvVar], path: &Path, faults: &mut Faults) {
     }
 }
 
-/// Variables from files are from files of the pod's `volumes`.
+/// The volumes of file variables must be among the pod's `volumes`.
 pub(super) fn validate_files_volumes(env: &[EnvVar], volumes: &BTreeSet<&str>, path: &Path, faults: &mut Faults) {
     for (index, variable) in env.iter().enumerate() {
         let file = variable.value_from.as_ref().and_then(|source| source.file_key_ref.as_ref());
@@ -69,7 +69,7 @@ pub(super) fn validate_from(sources: &[EnvFromSource], path: &Path, faults: &mut
             faults.set_form(&path.child(field).child("name"), name, check_dns_subdomain);
         }
         match (config_map, secret) {
-            // Upstream does not say of which source.
+            // Upstream does not report the index of the source.
             (None, None) => faults.invalid(list_path, "", "must specify one of: `configMapRef` or `secretRef`"),
             (Some(_), Some(_)) => faults.invalid(list_path, "", "may not have more than one field specified at a time"),
             _ => (),
@@ -141,7 +141,7 @@ fn validate_field(selector: &ObjectFieldSelector, fields: &[&str], path: &Path, 
     }
 }
 
-/// Field and key of `field['key']`.
+/// Returns field and key of `field['key']`.
 fn subscript(field_path: &str) -> Option<(&str, &str)> {
     field_path.strip_suffix("']")?.split_once("['")
 }
@@ -154,7 +154,8 @@ fn validate_resource(selector: &ResourceFieldSelector, path: &Path, faults: &mut
     }
 }
 
-/// Files of a downward API volume, all at the path of the volume: upstream does not say which of them it means.
+/// Validates the files of a downward API volume. All errors are at the path of the volume, because upstream does not
+/// report the index.
 pub(super) fn validate_files(files: &[DownwardAPIVolumeFile], path: &Path, faults: &mut Faults) {
     files.iter().for_each(|file| validate_file(file, path, faults));
 }

@@ -89,7 +89,7 @@ pub(super) fn validate_whole(spec: &PodSpec, path: &Path, faults: &mut Faults) {
         faults.forbidden(&path.child("claims"), "claims may not be set for Resources at pod-level");
     }
     validate_amounts(whole, validate_pod_resource, path, faults);
-    // Without an amount the pod has none of its own: `resources: {}` says nothing.
+    // `resources: {}` sets no pod-level resources.
     if entries(&whole.limits).chain(entries(&whole.requests)).next().is_none() {
         return;
     }

@@ -217,7 +217,7 @@ fn validate_toleration(toleration: &Toleration, path: &Path, faults: &mut Faults
         }
         "Exists" if value.is_empty() => (),
         "Exists" => faults.invalid(&operator_path, value, "value must be empty when `operator` is 'Exists'"),
-        // Their gate is off, and the answer says so by naming them.
+        // The gate of these operators is off. As upstream, the message still lists them.
         "Lt" | "Gt" => faults.add([FieldError::not_supported(&operator_path, operator, &["Equal", "Exists", "Lt", "Gt"])]),
         other => faults.add([FieldError::not_supported(&operator_path, other, &["Equal", "Exists"])]),
     }

@@ -45,7 +45,7 @@ pub(super) fn validate_container(context: Option<&SecurityContext>, has_own_user
     }
     validate_seccomp(context.seccomp_profile.as_ref(), &path.child("seccompProfile"), faults);
     if context.allow_privilege_escalation == Some(false) {
-        // Upstream prints the whole context; nobody reads it there.
+        // Upstream prints the whole context, which this omits.
         let mut refuse = |with: &str| {
             faults.invalid(path, serde_json::json!({}), format!("cannot set `allowPrivilegeEscalation` to false and {with}"));
         };

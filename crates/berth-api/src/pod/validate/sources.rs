@@ -1,4 +1,4 @@
-//! Sources of volumes: what each must say. Those that hold objects of the API are in `volumes.rs`.
+//! Validates the sources of volumes. Sources with API objects are in `volumes.rs`.
 
 use super::names::{check_no_backsteps, check_relative_path};
 use crate::{
@@ -30,7 +30,7 @@ pub(crate) trait SourceRules {
     fn validate(&self, path: &Path, faults: &mut Faults);
 }
 
-/// Checks the first of the sources of a volume, and refuses all others. `path` is the volume's.
+/// Validates the first source of a volume, and rejects all others. `path` is the volume's.
 ///
 /// Source: upstream `validateVolumeSource`, `ValidatePersistentVolumeSpec`.
 pub(crate) fn validate_only(sources: &[(&str, &dyn SourceRules)], path: &Path, faults: &mut Faults) {
@@ -39,7 +39,7 @@ pub(crate) fn validate_only(sources: &[(&str, &dyn SourceRules)], path: &Path, f
     refuse_more(more, path, faults);
 }
 
-/// Refuses sources beside another one.
+/// Rejects sources beside another one.
 pub(crate) fn refuse_more(more: &[(&str, &dyn SourceRules)], path: &Path, faults: &mut Faults) {
     for (name, _) in more {
         // Upstream misspells two of them here.
@@ -52,7 +52,7 @@ pub(crate) fn refuse_more(more: &[(&str, &dyn SourceRules)], path: &Path, faults
     }
 }
 
-/// Sources of which some texts must be set, and of which nothing else is checked.
+/// Sources with required texts and no other checks.
 macro_rules! texts {
     ($($type:ty { $($field:ident $wire:literal,)* })*) => {$(
         impl SourceRules for $type {
@@ -71,7 +71,7 @@ texts! {
     VsphereVirtualDiskVolumeSource { volume_path "volumePath", }
 }
 
-/// Gives two types, which have the same fields, the same rules.
+/// Implements the same rules for two types with the same fields.
 macro_rules! both {
     ($($type:ty),*; |$source:ident, $path:ident, $faults:ident| $rules:block) => {$(
         impl SourceRules for $type {
@@ -291,7 +291,7 @@ pub(super) fn validate_mode(mode: Option<i32>, path: &Path, faults: &mut Faults)
     }
 }
 
-/// The name of a CSI driver. In capitals it is a name, too.
+/// Validates the name of a CSI driver, which may have upper-case letters.
 ///
 /// Source: upstream `validation.go`, `ValidateCSIDriverName`.
 fn validate_csi_driver(driver: &str, path: &Path, faults: &mut Faults) {
@@ -329,7 +329,7 @@ impl SourceRules for CSIPersistentVolumeSource {
     }
 }
 
-/// What upstream says of a name that has no known form, in volumes of pods and in PersistentVolumes.
+/// Upstream's messages about a name of unknown form, in pod volumes and in PersistentVolumes.
 const OF_POD: &str = "must be valid format starting with iqn, eui, or naa";
 const OF_PERSISTENT: &str = "must be valid format";
 
@@ -379,13 +379,13 @@ fn validate_monitors(monitors: &[String], path: &Path, faults: &mut Faults) {
 }
 
 fn validate_partition(partition: Option<i32>, path: &Path, faults: &mut Faults) {
-    // 0 is no partition, whatever the message says.
+    // 0 means no partition, despite the message.
     if let Some(partition) = partition.filter(|partition| !(0..=255).contains(partition)) {
         faults.invalid(&path.child("partition"), partition, "must be between 1 and 255, inclusive");
     }
 }
 
-/// The kubelet passes options of its own to the driver, in Kubernetes' domains.
+/// The kubelet passes its own options to the driver, with Kubernetes' domains.
 fn validate_options(options: &Option<BTreeMap<String, String>>, path: &Path, faults: &mut Faults) {
     for (name, _) in entries(options) {
         let domain = name.split_once('/').map_or(name.as_str(), |(domain, _)| domain).to_lowercase();
@@ -403,7 +403,7 @@ fn validate_secret(secret: Option<&SecretReference>, path: &Path, faults: &mut F
     faults.set_form(&path.child("namespace"), text(&secret.namespace), check_dns_label);
 }
 
-/// The name of an iSCSI node, in one of three forms.
+/// Validates the name of an iSCSI node, which has one of three forms.
 fn validate_iscsi_name(name: &str, if_unknown: &str, path: &Path, faults: &mut Faults) {
     let form = ["iqn", "eui", "naa"].into_iter().find_map(|form| Some((form, name.strip_prefix(form)?)));
     let is_valid = match form {
@@ -417,7 +417,7 @@ fn validate_iscsi_name(name: &str, if_unknown: &str, path: &Path, faults: &mut F
     }
 }
 
-/// `YYYY-MM.domain:name`: since when the domain belongs to the one who names.
+/// Whether the text is `YYYY-MM.domain:name`: a date at which the naming authority owned the domain, and the domain.
 fn is_qualified(text: &str) -> bool {
     let digits = |part: &str, count| part.len() == count && part.bytes().all(|byte| byte.is_ascii_digit());
     let Some(((date, rest), (year, month))) = text.split_once('.').and_then(|parts| Some((parts, parts.0.split_once('-')?))) else {
