@@ -1,4 +1,4 @@
-//! A server's answers, and their meaning for callers: the only place that reads a `Status`.
+//! The responses of an API server, and their meaning for callers. Only this module reads a `Status`.
 
 use crate::refusal::Refusal;
 use berth_controllers::{ClusterError, RawObject};
@@ -12,7 +12,7 @@ use http::{
 use serde::{Deserialize, de::Error as _};
 use std::time::Duration;
 
-/// An answer, read whole.
+/// A complete response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) code: StatusCode,
@@ -46,25 +46,26 @@ struct Cause {
 }
 
 impl Answer {
-    /// Its body, if the server did what it was asked.
+    /// Returns the body of a successful response.
     ///
     /// # Errors
-    /// Why it did not, in the words of a `Cluster`.
+    /// The error in terms of `Cluster`.
     pub(crate) fn accepted(self) -> Result<Bytes, ClusterError> {
         if self.code.is_success() { Ok(self.body) } else { Err(self.refusal()) }
     }
 
-    /// The server's words, if the user lacks the right to do this. Other refusals with this code are of the object: a quota, an admission plug-in.
+    /// Returns the server's message if the user lacks the right. Other rejections with this code concern the object: a
+    /// quota, an admission plug-in.
     pub(crate) fn denial(&self) -> Option<String> {
         let status: Status = (self.code == StatusCode::FORBIDDEN).then(|| serde_json::from_slice(&self.body).unwrap_or_default())?;
         (Refusal::of(self.code.as_u16(), &status.message) == Refusal::Right).then_some(status.message)
     }
 
-    /// Why the server did not do what it was asked.
+    /// Returns the error of a failed response.
     pub(crate) fn refusal(&self) -> ClusterError {
         let status: Status = serde_json::from_slice(&self.body).unwrap_or_default();
         let text = match status.message.trim() {
-            // Proxies answer as they like.
+            // A proxy may respond without a `Status`.
             "" => format!("{} {}", self.code, String::from_utf8_lossy(&self.body[..self.body.len().min(200)]).trim()),
             message => message.to_owned(),
         };
@@ -74,7 +75,7 @@ impl Answer {
             404 if names_something => ClusterError::NotFound(text),
             409 if status.reason == "AlreadyExists" => ClusterError::AlreadyExists(text),
             409 => ClusterError::Conflict(text),
-            // A patch for an object with another uid: uids do not change.
+            // The patch is for an object with another uid, because a uid never changes.
             422 if has_cause(|cause| cause.field == "metadata.uid") => ClusterError::Conflict(text),
             403 if has_cause(|cause| cause.reason == "NamespaceTerminating") => ClusterError::NamespaceTerminating(text),
             403 if Refusal::of(403, &text) == Refusal::Quota => ClusterError::ExceedsQuota(text),
@@ -95,13 +96,13 @@ impl Status {
     }
 }
 
-/// How long the server wants to be left alone.
+/// Returns the server's retry interval.
 pub(crate) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let seconds = headers.get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
     Some(Duration::from_secs(seconds)).filter(|after| !after.is_zero())
 }
 
-/// Where an object is, and in which version.
+/// The key of an object, and its version.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Identified {
@@ -110,20 +111,20 @@ struct Identified {
     resource_version: String,
 }
 
-/// Reads which object it is, and nothing else of it.
+/// Decodes only the identity of an object.
 ///
 /// # Errors
-/// It is no object, or its resource version is no number.
+/// It is not an object, or its resource version is not a number.
 pub(crate) fn identified(json: Bytes) -> Result<(ObjectKey, RawObject), serde_json::Error> {
     let Identified { namespace, name, resource_version } = read_metadata(&json)?;
     let revision = revision(&resource_version)?;
     Ok((ObjectKey { namespace, name }, RawObject::new(json, revision)))
 }
 
-/// A resource version, which is a number of the store's behind every API server there is (and is promised to be one: KEP-5504).
+/// Parses a resource version. In every existing API server it is a number of the store, which KEP-5504 guarantees.
 ///
 /// # Errors
-/// It is none.
+/// It is not a number.
 pub(crate) fn revision(text: &str) -> Result<Revision, serde_json::Error> {
     let number = text.parse().map_err(|_| serde_json::Error::custom(format!("the resource version {text:?} is not a number")))?;
     Ok(Revision(number))

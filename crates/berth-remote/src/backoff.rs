@@ -1,21 +1,21 @@
-//! How long to wait after a failure.
+//! The delay after a failure.
 
 use berth_env::Rng;
 use jiff::SignedDuration;
 
-/// After the first failure, at most.
+/// The maximum delay after the first failure.
 const FIRST_MS: u64 = 100;
-/// However many there were.
+/// The maximum delay after any number of failures.
 const LONGEST_MS: u64 = 10_000;
 
-/// Waits that become longer with each failure, by chance not the same for all who wait.
+/// Exponential backoff with jitter, so that clients do not retry at the same time.
 #[derive(Debug, Default)]
 pub(crate) struct Backoff {
     failures: u32,
 }
 
 impl Backoff {
-    /// After one more failure.
+    /// Returns the delay after another failure.
     pub(crate) fn next(&mut self, rng: &dyn Rng) -> SignedDuration {
         let most = FIRST_MS.saturating_mul(1 << self.failures.min(32)).min(LONGEST_MS);
         self.failures = self.failures.saturating_add(1);
@@ -23,12 +23,12 @@ impl Backoff {
         SignedDuration::from_millis(i64::try_from(milliseconds).unwrap_or(i64::MAX))
     }
 
-    /// Whether nothing has failed since something went well.
+    /// Whether there was no failure since the last success.
     pub(crate) fn is_fresh(&self) -> bool {
         self.failures == 0
     }
 
-    /// Something went well.
+    /// Resets the delay after a success.
     pub(crate) fn reset(&mut self) {
         self.failures = 0;
     }

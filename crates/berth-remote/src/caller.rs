@@ -1,4 +1,4 @@
-//! Requests and their answers: paths, time limits, pages of lists.
+//! Requests and responses: paths, timeouts, pages of lists.
 
 use crate::{
     answer::{Answer, Status, identified, retry_after, revision},
@@ -29,38 +29,39 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// How long a request may take that is no watch, and how long a watch may take to begin: longer than a server gives itself (60 s).
+/// The timeout of a request other than a watch, and of the start of a watch. Longer than a server's own timeout (60 s).
 const REQUEST_MAX: SignedDuration = SignedDuration::from_secs(90);
-/// How long a server may take before the next one is asked, if there is one: less than a lease is kept without being renewed.
+/// The time after which another server is tried, if there is one. Shorter than the time that a lease lasts without a
+/// renewal.
 const LATE: SignedDuration = SignedDuration::from_secs(5);
-/// How many objects are asked for at once.
+/// The number of objects per page.
 pub(crate) const PAGE: u32 = 500;
-/// What a name or a value may have in a path or a query as it is.
+/// The characters that need no escape in a path or a query.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// Who asks a server.
+/// Sends requests to a server.
 pub(crate) struct Caller {
     connection: Connection,
     pub(crate) env: Env,
     pub(crate) contact: Arc<Contact>,
     served: Mutex<Arc<Vec<ServedKind>>>,
-    /// Resources that nothing is heard of at present, and why.
+    /// The resources without a working watch, and the reason.
     lost: Mutex<BTreeMap<GroupResource, String>>,
 }
 
-/// Where in a server something is asked for: `/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=…`.
+/// The path and query of a request: `/apis/apps/v1/namespaces/default/deployments/web/status?fieldManager=…`.
 pub(crate) struct At(String);
 
 /// A page of a list.
 pub(crate) struct Page {
     pub(crate) objects: Vec<(ObjectKey, RawObject)>,
-    /// Of the whole list.
+    /// The revision of the whole list.
     pub(crate) revision: Revision,
-    /// What the next page is asked for with.
+    /// The token for the next page.
     pub(crate) continue_token: Option<String>,
 }
 
-/// Why there is no list, or no watch: by what can be done about it.
+/// Why a list or a watch failed, by what the caller can do.
 #[derive(Debug)]
 pub(crate) struct Trouble {
     pub(crate) kind: TroubleKind,
@@ -70,29 +71,29 @@ pub(crate) struct Trouble {
 /// See [`Trouble`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TroubleKind {
-    /// The server no longer has what was to be gone on from.
+    /// The server no longer has the requested revision.
     Expired,
-    /// It serves no such resource.
+    /// The server does not serve the resource.
     NotServed,
-    /// It would answer the same again.
+    /// Another attempt would have the same result.
     Refused,
-    /// It did not answer, or is too busy.
+    /// The server did not respond, or is overloaded.
     Lost,
 }
 
-/// How long an answer is waited for where there are several servers.
+/// How long to wait for a response if there are several servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Patience {
-    /// Another server can answer as well.
+    /// Another server can respond as well.
     UntilLate,
-    /// The request may be executed already: only this server knows the outcome.
+    /// The server may already execute the request, so only this server knows the outcome.
     ToTheEnd,
 }
 
-/// Why a server gave no answer.
+/// Why a server did not respond.
 struct Silence {
     error: ClusterError,
-    /// It was not reached: nothing was done.
+    /// The request did not reach the server, so nothing was executed.
     is_unsent: bool,
 }
 
@@ -113,14 +114,14 @@ struct ListMeta {
 }
 
 impl At {
-    /// All objects of a kind, everywhere or in one namespace.
+    /// Returns the path of all objects of a resource, in all namespaces or in one.
     pub(crate) fn all(resource: &GroupVersionResource, namespace: Option<&str>) -> Self {
         let root = if resource.group.is_empty() { "/api" } else { "/apis" };
         let namespace = namespace.map(|namespace| format!("/namespaces/{}", plain(namespace))).unwrap_or_default();
         Self(format!("{root}/{}{namespace}/{}", resource.group_version(), resource.plural))
     }
 
-    /// One object, or a part of it.
+    /// Returns the path of an object, or of its subresource.
     pub(crate) fn one(kind: &ServedKind, key: &ObjectKey, subresource: Option<Subresource>) -> Self {
         let namespace = (kind.scope == Scope::Namespaced).then(|| &*key.namespace);
         let Self(all) = Self::all(&kind.gvr(), namespace);
@@ -128,12 +129,12 @@ impl At {
         Self(format!("{all}/{}{subresource}", plain(&key.name)))
     }
 
-    /// What the server is.
+    /// Returns the path of the server's version.
     pub(crate) fn version() -> Self {
         Self("/version".to_owned())
     }
 
-    /// With a parameter.
+    /// Adds a parameter.
     pub(crate) fn with(self, name: &str, value: &str) -> Self {
         let before = if self.0.contains('?') { '&' } else { '?' };
         Self(format!("{}{before}{name}={}", self.0, plain(value)))
@@ -145,35 +146,35 @@ fn plain(text: &str) -> impl std::fmt::Display + '_ {
 }
 
 impl Caller {
-    /// Asks what is served.
+    /// Creates a caller and reads discovery.
     pub(crate) async fn new(connection: Connection, env: Env) -> Result<Self, ClusterError> {
         let caller = Self::knowing(connection, env, Vec::new());
         caller.refresh().await?;
         Ok(caller)
     }
 
-    /// Takes it that these kinds are served.
+    /// Creates a caller with these kinds, without discovery.
     pub(crate) fn knowing(connection: Connection, env: Env, served: Vec<ServedKind>) -> Self {
         let contact = Arc::new(Contact::new(Arc::clone(&env.clock)));
         Self { connection, env, contact, served: Mutex::new(Arc::new(served)), lost: Mutex::default() }
     }
 
-    /// The server's address.
+    /// Returns the server's address.
     pub(crate) fn server(&self) -> &str {
         self.connection.server()
     }
 
-    /// The kinds that are served, as far as is known.
+    /// Returns the known served kinds.
     pub(crate) fn served(&self) -> Arc<Vec<ServedKind>> {
         Arc::clone(&self.lock())
     }
 
-    /// The namespace that the kubeconfig names.
+    /// Returns the namespace in the kubeconfig.
     pub(crate) fn namespace(&self) -> &str {
         self.connection.namespace()
     }
 
-    /// Remembers why nothing is heard of a resource; `None`: it is followed.
+    /// Records why the watch of a resource fails. `None`: it works.
     pub(crate) fn note_lost(&self, resource: &GroupResource, why: Option<String>) {
         let mut lost = self.lost.lock().unwrap_or_else(PoisonError::into_inner);
         match why {
@@ -182,17 +183,17 @@ impl Caller {
         }
     }
 
-    /// Why nothing is heard of some resource.
+    /// Returns why the watch of some resource fails.
     pub(crate) fn lost(&self) -> Option<String> {
         self.lost.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
     }
 
     fn lock(&self) -> MutexGuard<'_, Arc<Vec<ServedKind>>> {
-        // Behind it is one pointer.
+        // The content is one pointer, which is always valid.
         self.served.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The kind of a resource's objects, in the version that the server prefers.
+    /// Returns the kind of a resource's objects, in the version that the server prefers.
     ///
     /// # Errors
     /// It is not served.
@@ -201,7 +202,7 @@ impl Caller {
         found.ok_or_else(|| ClusterError::Refused(format!("{} does not serve {resource}", self.connection.server())))
     }
 
-    /// Asks once more what is served.
+    /// Reads discovery again.
     pub(crate) async fn refresh(&self) -> Result<(), ClusterError> {
         let mut documents = Vec::new();
         for path in discovery::PATHS {
@@ -221,11 +222,11 @@ impl Caller {
         Ok(())
     }
 
-    /// Sends a request with this body of this type. Returns the complete answer. If a server does not answer, the next one is asked, unless the request
-    /// may have been executed.
+    /// Sends a request with this body and content type. Returns the complete response. If a server does not respond,
+    /// the next one is tried, unless the request may have been executed.
     ///
     /// # Errors
-    /// There is none: the request may have been executed.
+    /// There is no response. The request may have been executed.
     pub(crate) async fn ask(&self, method: Method, at: At, headers: &[(HeaderName, &str)], body: Bytes) -> Result<Answer, ClusterError> {
         let mut tried = 0;
         loop {
@@ -277,7 +278,7 @@ impl Caller {
         }
     }
 
-    /// Waits for an answer. A server that gives none, or not soon, is left for the next one.
+    /// Waits for a response. If a server does not respond in time, the next one becomes the current server.
     async fn in_time<T>(&self, server: &Server, call: impl Future<Output = kube::Result<T>>, patience: Patience) -> Result<T, Silence> {
         let clock = &self.env.clock;
         let begun = clock.now();
@@ -312,7 +313,8 @@ impl Caller {
         }
     }
 
-    /// A page of a list that is consistent as a whole: the first, or the one behind a token. `limit`: how many objects it may have.
+    /// Returns a page of a consistent list: the first one, or the one for a token. `limit` is the maximum number of
+    /// objects.
     ///
     /// # Errors
     /// [`Trouble`].
@@ -331,7 +333,7 @@ impl Caller {
         page(&answer.body).map_err(|error| lost(self.unreadable(plural, &error)))
     }
 
-    /// What an answer of the server is to which nothing can be read.
+    /// Returns the error for an undecodable response.
     pub(crate) fn unreadable(&self, what: &str, error: &serde_json::Error) -> ClusterError {
         ClusterError::Unknown(format!("{}: cannot read {what}: {error}", self.connection.server()))
     }
@@ -342,14 +344,14 @@ fn request(method: Method, At(at): &At, headers: &[(HeaderName, &str)], body: By
     request.body(body.into()).expect("what stands in a path is encoded, and headers are text")
 }
 
-/// The header with the type of a body.
+/// Returns the header with the content type of a body.
 pub(crate) fn of_type(type_: &str) -> (HeaderName, &str) {
     (CONTENT_TYPE, type_)
 }
 
 fn page(body: &Bytes) -> Result<Page, serde_json::Error> {
     let List { metadata, items } = serde_json::from_slice(body)?;
-    // A copy of each, so that one kept object does not keep its complete page in memory.
+    // Copies each item, so that one kept object does not keep its whole page in memory.
     let copied = |item: &RawValue| identified(Bytes::copy_from_slice(item.get().as_bytes()));
     let objects = items.unwrap_or_default().into_iter().map(copied).collect::<Result<_, _>>()?;
     let continue_token = Some(metadata.continue_token).filter(|token| !token.is_empty());
@@ -367,7 +369,7 @@ impl Trouble {
         Self { kind, error: answer.refusal() }
     }
 
-    /// The error at the end of a watch.
+    /// Returns the error at the end of a watch.
     pub(crate) fn of_status(status: Status) -> Self {
         let kind = if status.code == 410 { TroubleKind::Expired } else { TroubleKind::Refused };
         Self { kind, error: ClusterError::Busy { message: status.message, retry_after: None } }
@@ -386,12 +388,12 @@ fn is_unsent(error: &kube::Error) -> bool {
     false
 }
 
-/// An error with its causes.
+/// Formats an error with its causes.
 fn chain(error: &dyn Error) -> String {
     let (mut text, mut source) = (error.to_string(), error.source());
     while let Some(cause) = source {
         let said = cause.to_string();
-        // Some errors contain their cause in their text.
+        // Some errors contain their cause in their own text.
         if !text.contains(&said) {
             text = format!("{text}: {said}");
         }

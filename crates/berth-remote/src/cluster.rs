@@ -29,33 +29,33 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The writer in `managedFields`, unless [`RemoteCluster::named`] sets another one.
+/// The field manager, unless [`RemoteCluster::named`] sets another one.
 const FIELD_MANAGER: &str = "berth-controller-manager";
 
-/// A cluster whose API server is asked over HTTPS. Cheap to clone.
+/// A cluster whose API server is reached over HTTPS. Cheap to clone.
 #[derive(Clone)]
 pub struct RemoteCluster {
     caller: Arc<Caller>,
     manager: &'static str,
-    /// Whether writes may begin; `None`: always.
+    /// Permits writes. `None`: always.
     gate: Option<Gate>,
-    /// Where alone objects are followed; `None`: everywhere.
+    /// The only namespace that is watched. `None`: all.
     within: Option<Namespace>,
 }
 
-/// Why there is no cluster to work with.
+/// Why the cluster is unusable.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// It is not known where it is, or as whom to ask.
+    /// The address or the credentials are unknown.
     #[error(transparent)]
     Open(#[from] OpenError),
-    /// The server did not return what it serves.
+    /// The server did not return its discovery.
     #[error("cannot read which resources the cluster serves")]
     Discover(#[source] ClusterError),
 }
 
 impl RemoteCluster {
-    /// Finds the cluster as kubectl does, and asks it what it serves.
+    /// Finds the cluster as kubectl does, and reads its discovery.
     ///
     /// # Errors
     /// [`ConnectError`].
@@ -68,60 +68,60 @@ impl RemoteCluster {
         Ok(Self { caller: Arc::new(caller), manager: FIELD_MANAGER, gate: None, within: None })
     }
 
-    /// The same cluster, written to under another name in `managedFields`.
+    /// Returns the same cluster with another field manager.
     #[must_use]
     pub fn named(self, manager: &'static str) -> Self {
         Self { manager, ..self }
     }
 
-    /// Returns the same cluster, which follows only objects in this namespace, for a user who may read no other. Kinds without a namespace are followed
-    /// as before.
+    /// Returns the same cluster with watches of only this namespace, for a user without rights in others.
+    /// Cluster-scoped kinds are watched as before.
     #[must_use]
     pub fn in_namespace(self, namespace: Namespace) -> Self {
         Self { within: Some(namespace), ..self }
     }
 
-    /// Returns the same cluster, which accepts writes only while the holder of the gate is the leader.
+    /// Returns the same cluster, which writes only while the holder of the gate is the leader.
     #[must_use]
     pub fn fenced_by(self, gate: Gate) -> Self {
         Self { gate: Some(gate), ..self }
     }
 
-    /// The server's address, as people write it.
+    /// Returns the server's address for messages.
     #[must_use]
     pub fn server(&self) -> &str {
         self.caller.server()
     }
 
-    /// The vendor of the API server, from `/version`.
+    /// Returns the vendor of the API server, from `/version`.
     ///
     /// # Errors
-    /// There is no answer, or one that cannot be read.
+    /// There is no response, or it cannot be decoded.
     pub async fn vendor(&self) -> Result<Vendor, ClusterError> {
         let body = self.caller.ask(Method::GET, At::version(), &[], Bytes::new()).await?.accepted()?;
         serde_json::from_slice(&body).map(Vendor::of).map_err(|error| self.caller.unreadable("/version", &error))
     }
 
-    /// How the server has answered this cluster, and all that were made of it.
+    /// Returns the record of responses to this cluster and its copies.
     #[must_use]
     pub fn contact(&self) -> Arc<Contact> {
         Arc::clone(&self.caller.contact)
     }
 
-    /// The namespace that the kubeconfig names.
+    /// Returns the namespace in the kubeconfig.
     #[must_use]
     pub fn namespace(&self) -> &str {
         self.caller.namespace()
     }
 
-    /// Why a followed resource is unreachable at present, in the words of the follower. `None`: everything is reachable, as far as is known. The
-    /// requests are repeated all the time.
+    /// Returns why the watch of some resource fails at present, with the error of the watch. `None`: no watch is known
+    /// to fail. Watches retry indefinitely.
     #[must_use]
     pub fn lost(&self) -> Option<String> {
         self.caller.lost()
     }
 
-    /// All objects of a resource, in all namespaces or in one, as they were at one revision, with that revision.
+    /// Returns all objects of a resource, in all namespaces or in one, at one revision, with that revision.
     ///
     /// # Errors
     /// The error of the server.
@@ -142,7 +142,7 @@ impl RemoteCluster {
                         return Ok((objects, page.revision));
                     }
                 }
-                // The pages took longer than the server remembers.
+                // The server compacted the revision before all pages were read.
                 Err(trouble) if trouble.kind == TroubleKind::Expired && token.is_some() => {
                     (objects, token, limit) = (Vec::new(), None, None);
                 }
@@ -151,7 +151,8 @@ impl RemoteCluster {
         }
     }
 
-    /// Sends a change of `what`. Only the preconditions in `body` guard it, and the leadership of this process.
+    /// Sends a change of `what`. It is guarded only by the preconditions in `body`, and by the leadership of this
+    /// process.
     async fn write(&self, method: Method, what: What, at: At, content_type: &str, body: Bytes) -> Result<Answer, ClusterError> {
         let pass = self.may_write()?;
         let tenure = pass.as_ref().map(|pass| pass.tenure().to_string());
@@ -166,24 +167,24 @@ impl RemoteCluster {
         Ok(answer)
     }
 
-    /// With who writes, for `managedFields`.
+    /// Adds the field manager.
     fn named_in(&self, at: At) -> At {
         at.with("fieldManager", self.manager)
     }
 
-    /// Lets a write begin; it ends when what is given is dropped.
+    /// Permits a write to begin. The write ends when the result is dropped.
     fn may_write(&self) -> Result<Option<Pass>, ClusterError> {
         self.gate.as_ref().map(Gate::enter).transpose()
     }
 
-    /// The new version that a write gave.
+    /// Returns the new version after a write.
     fn written(&self, answer: Answer) -> Result<RawObject, ClusterError> {
         let object = identified(answer.accepted()?).map_err(|error| self.caller.unreadable("what was written", &error))?;
         Ok(object.1)
     }
 }
 
-/// What a write changes: a resource's objects, or a part of them.
+/// The target of a write: a resource's objects, or a subresource.
 struct What(GroupResource, Option<Subresource>);
 
 impl What {
@@ -332,14 +333,14 @@ fn options(params: &DeleteParams) -> Value {
     })
 }
 
-/// What a deletion is answered with: a `Status`, or the object.
+/// The response to a deletion: a `Status`, or the object.
 #[derive(Deserialize)]
 struct Left {
     #[serde(default)]
     kind: String,
 }
 
-/// The fields that decide whether an object lingers.
+/// The fields that determine whether an object is terminating or deleted.
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct Leaving {
@@ -348,12 +349,13 @@ struct Leaving {
     finalizers: Option<Vec<String>>,
 }
 
-/// Whether an object that a deletion was answered with is still there: some kinds are shown as they were last, others while they wait.
+/// Whether the object in the response to a deletion still exists. Some kinds return the last state, others the
+/// terminating object.
 fn lingers(object: &[u8], params: &DeleteParams) -> Result<bool, serde_json::Error> {
     let leaving: Leaving = read_metadata(object)?;
     let is_held = leaving.finalizers.is_some_and(|finalizers| !finalizers.is_empty());
     let has_time = match leaving.deletion_grace_period_seconds {
-        // Of a kind that has no such time, and is held by something else: a namespace.
+        // A kind without a grace period that something else keeps: a namespace.
         None => true,
         Some(0) => false,
         Some(_) => params.grace_period_seconds != Some(0),

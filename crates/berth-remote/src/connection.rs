@@ -1,4 +1,4 @@
-//! A client of the servers that [`Options`] name.
+//! HTTP clients for the servers of [`Options`].
 
 use crate::options::{OpenError, Options};
 use kube::Client;
@@ -7,11 +7,12 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-/// A client of each server of a control plane, and the other settings of the kubeconfig. One of the servers is asked at a time. Cheap to clone.
+/// One client for each server of a control plane, and the other settings of the kubeconfig. One server is used at a
+/// time. Cheap to clone.
 #[derive(Clone)]
 pub struct Connection {
     servers: Arc<[Server]>,
-    /// The one that is asked.
+    /// The index of the current server.
     current: Arc<AtomicUsize>,
     namespace: String,
 }
@@ -20,21 +21,21 @@ pub struct Connection {
 pub(crate) struct Server {
     index: usize,
     pub(crate) client: Client,
-    /// Its address, as people write it.
+    /// Its address for messages.
     pub(crate) url: String,
 }
 
-/// Whether a request that a server was too busy for is sent again by the client itself.
+/// Whether the client itself retries requests that an overloaded server rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Retries {
-    /// For people, who would do the same.
+    /// For interactive commands, whose user would retry too.
     Some,
-    /// For callers that wait as the server requests, and that know the effect of a repeated write.
+    /// For callers that respect the server's retry interval, and that know the effect of a repeated write.
     None,
 }
 
 impl Connection {
-    /// Finds the cluster as kubectl does. Sends nothing yet.
+    /// Finds the cluster as kubectl does. Sends no request.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -57,40 +58,40 @@ impl Connection {
         Ok(Self { servers: servers.collect::<Result<_, OpenError>>()?, current: Arc::default(), namespace })
     }
 
-    /// The client of the server that is asked at present.
+    /// Returns the client of the current server.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.current().client
     }
 
-    /// The address of the server that is asked at present, as people write it.
+    /// Returns the address of the current server for messages.
     #[must_use]
     pub fn server(&self) -> &str {
         &self.current().url
     }
 
-    /// The context's namespace.
+    /// Returns the context's namespace.
     #[must_use]
     pub fn namespace(&self) -> &str {
         &self.namespace
     }
 
-    /// The next server is asked from now on: the one that was asked does not answer.
+    /// Switches to the next server, because the current one does not respond.
     pub fn next_server(&self) {
         self.leave(self.current());
     }
 
-    /// The server that is asked at present.
+    /// Returns the current server.
     pub(crate) fn current(&self) -> &Server {
         &self.servers[self.current.load(Ordering::Acquire) % self.servers.len()]
     }
 
-    /// How many servers there are.
+    /// Returns the number of servers.
     pub(crate) fn count(&self) -> usize {
         self.servers.len()
     }
 
-    /// The next server is asked from now on, unless another caller has left this one already.
+    /// Switches to the next server, unless another caller has already switched.
     pub(crate) fn leave(&self, left: &Server) {
         let next = (left.index + 1) % self.servers.len();
         let changed = self.current.compare_exchange(left.index, next, Ordering::AcqRel, Ordering::Acquire);

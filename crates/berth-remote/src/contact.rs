@@ -1,4 +1,4 @@
-//! How a server has answered so far: counted, and since when it does not.
+//! Counts the responses of a server, and records since when there are none.
 
 use crate::denials::Denials;
 use berth_env::{Clock, Timestamp};
@@ -7,7 +7,7 @@ use jiff::SignedDuration;
 use prometheus::{IntCounterVec, Opts, Registry};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// What all requests of a [`crate::RemoteCluster`] have come to.
+/// The record of all requests of a [`crate::RemoteCluster`].
 pub struct Contact {
     clock: Arc<dyn Clock>,
     requests: IntCounterVec,
@@ -17,13 +17,13 @@ pub struct Contact {
 
 #[derive(Default)]
 struct Heard {
-    /// When an answer came last.
+    /// The time of the last response.
     last: Option<Timestamp>,
-    /// When the first request was begun to which, and to whatever came behind it, there was no answer.
+    /// The start of the first request since which no request got a response.
     silent_since: Option<Timestamp>,
 }
 
-/// A request that is under way. Dropped before it was answered, it was not.
+/// A request in progress. Dropping it before a response counts as none.
 pub(crate) struct Begun<'a> {
     contact: &'a Contact,
     host: &'a str,
@@ -39,34 +39,35 @@ impl Contact {
         Self { clock, requests, heard: Mutex::default(), denials: Denials::default() }
     }
 
-    /// Shows how many requests there were, under upstream's name.
+    /// Registers the request counter, with upstream's name.
     ///
     /// # Errors
-    /// A metric of that name is registered already.
+    /// A metric with that name exists.
     pub fn register(&self, metrics: &Registry) -> Result<(), prometheus::Error> {
         metrics.register(Box::new(self.requests.clone()))
     }
 
-    /// For how long no request has been answered any more; `None`: the last one was, whatever the answer.
+    /// Returns for how long no request has had a response. `None`: the last one had any response.
     #[must_use]
     pub fn silent_for(&self) -> Option<SignedDuration> {
         self.heard().silent_since.map(|since| self.clock.now().duration_since(since))
     }
 
-    /// The writes that the server refuses because the user lacks a right, in its words; none: it refused none, or accepted one like it since.
+    /// Returns the writes that the server rejects because the user lacks a right, with its messages. A later success of
+    /// the same verb and resource removes an entry.
     #[must_use]
     pub fn denied(&self) -> Vec<String> {
         self.denials.all()
     }
 
-    /// A request to `server` begins.
+    /// Records the start of a request to `server`.
     pub(crate) fn begin<'a>(&'a self, server: &'a str, method: &Method) -> Begun<'a> {
         let host = server.split("://").last().unwrap_or_default().trim_end_matches('/');
         Begun { contact: self, host, method: method.clone(), at: self.clock.now(), is_answered: false }
     }
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
-        // Behind it are two times.
+        // The content is two times, which are always valid.
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -76,7 +77,7 @@ impl Begun<'_> {
         self.contact.requests.with_label_values(&[code, self.host, self.method.as_str()]).inc();
     }
 
-    /// It has an answer.
+    /// Records its response.
     pub(crate) fn answered(mut self, code: StatusCode) {
         self.is_answered = true;
         self.count(code.as_str());
@@ -91,7 +92,7 @@ impl Drop for Begun<'_> {
         }
         self.count("<error>");
         let mut heard = self.contact.heard();
-        // Others were answered meanwhile: then it was this one's fate alone.
+        // Other requests got responses since, so only this one failed.
         if heard.last.is_none_or(|last| last <= self.at) {
             heard.silent_since = heard.silent_since.into_iter().chain([self.at]).min();
         }
@@ -107,7 +108,7 @@ mod tests {
 
     const SERVER: &str = "https://127.0.0.1:6443/";
 
-    /// Seconds, as they are set.
+    /// A clock that the test sets, in seconds.
     #[derive(Default)]
     struct ByHand(AtomicI64);
 

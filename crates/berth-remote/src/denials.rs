@@ -1,23 +1,24 @@
-//! Writes that the API server refuses because the user lacks a right.
+//! The writes that the API server rejects because the user lacks a right.
 
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
-/// What a write does, to which resource: `patch`, `deployments.apps/status`.
+/// The verb and the resource of a write: `patch`, `deployments.apps/status`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Attempt {
     pub(crate) verb: &'static str,
     pub(crate) resource: String,
 }
 
-/// The writes that were refused last time, each with the server's words. A write that succeeds is removed.
+/// The writes whose last attempt was rejected, each with the server's message. A success removes the entry.
 #[derive(Default)]
 pub(crate) struct Denials(Mutex<BTreeMap<Attempt, String>>);
 
 impl Denials {
-    /// Records how a write was answered; `denied` has the server's words if the user lacks the right. The first refusal of a verb and a resource is logged.
+    /// Records the result of a write. `denied` is the server's message if the user lacks the right. Logs the first
+    /// rejection of a verb and a resource.
     pub(crate) fn record(&self, attempt: Attempt, denied: Option<String>) {
         let mut all = self.lock();
         match denied {
@@ -40,13 +41,13 @@ impl Denials {
         }
     }
 
-    /// The server's words for each, in the order of verbs.
+    /// Returns the server's messages, in the order of verbs.
     pub(crate) fn all(&self) -> Vec<String> {
         self.lock().values().cloned().collect()
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Attempt, String>> {
-        // Each change of the map is one call.
+        // Each change of the map is one call, so the map is always valid.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

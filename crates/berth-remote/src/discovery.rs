@@ -1,15 +1,15 @@
-//! Which kinds a server serves, by its aggregated discovery (Kubernetes 1.26 and later).
+//! The kinds that a server serves, from its aggregated discovery (Kubernetes 1.26 and later).
 
 use berth_api::Scope;
 use berth_controllers::ServedKind;
 use berth_identity::{GroupResource, GroupVersion};
 use serde::Deserialize;
 
-/// The form of the documents that are read.
+/// The media type of the documents.
 pub(crate) const ACCEPT: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
-/// Where they are: of the core group, and of all others.
+/// The paths of the core group and of all others.
 pub(crate) const PATHS: [&str; 2] = ["/api", "/apis"];
-/// What must be possible with the objects of a kind that controllers follow and clean up.
+/// The verbs that a kind needs, so that controllers can watch its objects and delete them.
 const VERBS: [&str; 3] = ["list", "watch", "delete"];
 
 /// An `APIGroupDiscoveryList`.
@@ -39,7 +39,7 @@ struct Version {
     version: String,
     #[serde(default)]
     resources: Vec<Resource>,
-    /// `Stale`: who serves this version did not answer.
+    /// `Stale`: the server of this version did not respond.
     #[serde(default)]
     freshness: String,
 }
@@ -60,14 +60,14 @@ struct ResponseKind {
 }
 
 impl Document {
-    /// Whether it is of the form that was asked for.
+    /// Whether the document has the requested form.
     pub(crate) fn is_aggregated(&self) -> bool {
         self.kind == "APIGroupDiscoveryList"
     }
 }
 
-/// The kinds of these documents, in the server's order of preference. Of a version whose server does not answer, those that it had before: what is
-/// not known is not gone.
+/// Returns the kinds of these documents, in the server's order of preference. A version whose server does not respond
+/// keeps its previous kinds.
 pub(crate) fn kinds(documents: &[Document], before: &[ServedKind]) -> Vec<ServedKind> {
     let mut kinds = Vec::new();
     for group in documents.iter().flat_map(|document| &document.items) {

@@ -1,4 +1,4 @@
-//! A list and what follows it, without an end: paged, watched, resumed where the watch broke, and listed again where that cannot be.
+//! An endless list and watch: it is paged, resumes after an interruption, and lists again if it cannot resume.
 
 use crate::{
     answer::{Status, identified},
@@ -23,42 +23,44 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use std::{mem, sync::Arc};
 
-/// How often it is asked whether what is served has changed: as often as upstream's garbage collector does.
+/// The interval of discovery, as of upstream's garbage collector.
 pub(crate) const REFRESH: SignedDuration = SignedDuration::from_secs(30);
-/// How long a server keeps a watch open, at least; upstream's clients ask for twice as long at most, by chance, so that not all come again at once.
+/// The minimum duration of a watch. Upstream's clients request a random duration of up to twice as long, so that they
+/// do not reconnect at the same time.
 const WATCH_SECONDS: u64 = 300;
-/// A watch that is silent for longer is dead: servers report their progress each minute.
+/// The maximum silence of a watch. Servers send a bookmark every minute.
 const QUIET_MAX: SignedDuration = SignedDuration::from_secs(90);
 
-/// Which objects of a kind are followed. The default is all of them.
+/// The objects of a kind to watch. The default is all of them.
 #[derive(Clone, Debug, Default)]
 pub struct Only {
-    /// Those in this namespace, of kinds that live in namespaces.
+    /// The namespace, for namespaced kinds.
     pub namespace: Option<Namespace>,
-    /// Those with labels that this selector matches.
+    /// A label selector.
     pub labels: Option<String>,
-    /// Those with fields that this selector matches.
+    /// A field selector.
     pub fields: Option<String>,
 }
 
-/// Why a watch broke. The next attempt follows by itself.
+/// Why a watch ended. It retries by itself.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum WatchError {
-    /// The server no longer has what was seen last. A new list follows, which makes up for it.
+    /// The server no longer has the last revision. A new list follows and contains the missed changes.
     #[error("{0}")]
     Expired(String),
-    /// It could not begin or go on.
+    /// The watch could not begin or continue.
     #[error("{0}")]
     Broken(String),
 }
 
-/// All objects of a resource, then every change, indefinitely.
+/// Returns all objects of a resource, then every change, indefinitely.
 pub(crate) fn follow(caller: Arc<Caller>, resource: GroupResource, within: Option<Namespace>) -> BoxStream<'static, Change> {
     let only = Only { namespace: within, ..Only::default() };
     follow_closely(caller, resource, only).filter_map(|seen| ready(seen.ok())).boxed()
 }
 
-/// Some objects of a kind, then every change of them, without end. An error is the reason of a delay. The server is not asked what it serves.
+/// Returns some objects of a kind, then their changes, indefinitely. An error is the reason of a delay. Does not read
+/// discovery.
 #[must_use]
 pub fn follow_some(connection: &Connection, kind: ServedKind, only: Only, env: Env) -> BoxStream<'static, Result<Change, WatchError>> {
     let resource = kind.resource.clone();
@@ -83,21 +85,21 @@ struct ResourceWatcher {
     pause: Pause,
 }
 
-/// What comes before the next request.
+/// The delay before the next request.
 #[derive(Clone, Copy, Debug, Default)]
 enum Pause {
     #[default]
     None,
     For(SignedDuration),
-    /// Until it is asked again what is served.
+    /// Until discovery is read again.
     UntilServed,
 }
 
-/// How far it has come.
+/// The progress of the list and watch.
 enum Position {
-    /// A new list comes next.
+    /// A new list begins.
     Begin(Paging),
-    /// A list is delivered up to the page of this token.
+    /// The pages up to this token are delivered.
     Within { token: String },
     /// Everything up to this revision is delivered.
     Delivered(Revision),
@@ -105,11 +107,11 @@ enum Position {
     Watching { delivered: Revision, lines: Lines },
 }
 
-/// Whether a list is asked for in pages.
+/// Whether a list is paginated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Paging {
     On,
-    /// The pages took so long that the server forgot what they are of.
+    /// The pages took so long that the server compacted their revision.
     Off,
 }
 
@@ -129,7 +131,7 @@ impl ResourceWatcher {
         }
     }
 
-    /// Sleeps as long as the step before wants.
+    /// Sleeps for the delay of the last step.
     async fn rest(&mut self) {
         match mem::take(&mut self.pause) {
             Pause::None => (),
@@ -143,7 +145,7 @@ impl ResourceWatcher {
         }
     }
 
-    /// Where the objects are asked for.
+    /// Returns the path of the objects.
     fn at(&self, kind: &ServedKind) -> At {
         let at = At::all(&kind.gvr(), self.namespace(kind).map(|namespace| &**namespace));
         let selectors = [("labelSelector", &self.only.labels), ("fieldSelector", &self.only.fields)];
@@ -227,7 +229,8 @@ impl ResourceWatcher {
         changes
     }
 
-    /// Goes on at `again` where the same may be asked again, and at `fresh` where it may not; not at once, unless that alone is the matter.
+    /// Continues at `again` if the same request may be repeated, otherwise at `fresh`. Delays the request, unless the
+    /// revision has only expired.
     fn after(&mut self, trouble: Trouble, again: Position, fresh: Position) -> Seen {
         let Trouble { kind, error } = trouble;
         self.caller.note_lost(&self.resource, (kind == TroubleKind::Lost).then(|| error.to_string()));
@@ -268,7 +271,7 @@ impl ResourceWatcher {
         clock.sleep_until(clock.now() + duration)
     }
 
-    /// It may be served some time.
+    /// The server may serve the resource later.
     fn unserved(&mut self, error: &ClusterError) -> Seen {
         if self.backoff.is_fresh() {
             tracing::info!(resource = %self.resource.plural, %error, "not served yet; the watch starts as soon as it is");
@@ -292,7 +295,7 @@ enum Interrupted {
 /// What a watch sends, in whole lines.
 struct Lines {
     body: BoxStream<'static, kube::Result<Bytes>>,
-    /// A line that has not ended.
+    /// An incomplete line.
     rest: BytesMut,
 }
 
@@ -301,7 +304,7 @@ impl Lines {
         Self { body: body.into_data_stream().boxed(), rest: BytesMut::new() }
     }
 
-    /// The lines that come next, at least one; `None` at the end.
+    /// Returns the next lines, at least one, or `None` at the end.
     ///
     /// # Errors
     /// [`Interrupted::Failed`].
@@ -316,7 +319,7 @@ impl Lines {
     }
 }
 
-/// Takes a chunk in; gives the lines that are whole then.
+/// Adds a chunk. Returns the lines that are complete now.
 fn whole_lines(rest: &mut BytesMut, chunk: &[u8]) -> Bytes {
     let end = chunk.iter().rposition(|byte| *byte == b'\n').map(|at| rest.len() + at + 1);
     rest.extend_from_slice(chunk);
@@ -331,7 +334,7 @@ struct Event<'a> {
     object: &'a RawValue,
 }
 
-/// The change in a line of a watch.
+/// Decodes a line of a watch.
 fn change(line: &[u8]) -> Result<Change, Trouble> {
     let unreadable = |error: serde_json::Error| Trouble {
         kind: TroubleKind::Refused,
@@ -342,7 +345,7 @@ fn change(line: &[u8]) -> Result<Change, Trouble> {
     if type_ == "ERROR" {
         return Err(Trouble::of_status(serde_json::from_slice::<Status>(text).map_err(unreadable)?));
     }
-    // A copy, so that a kept object does not keep the others of its line in memory.
+    // Copies the object, so that a kept one does not keep the others of its chunk in memory.
     let (key, object) = identified(Bytes::copy_from_slice(text)).map_err(unreadable)?;
     Ok(match type_ {
         "BOOKMARK" => Change::Progress(object.revision),

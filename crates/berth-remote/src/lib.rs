@@ -1,8 +1,9 @@
-//! A [`Cluster`] at the end of a network: whichever API server a kubeconfig names, berth's or another.
+//! A [`Cluster`] over the network: the API server of a kubeconfig, berth's or another.
 //!
-//! Start with [`RemoteCluster`]. Where the cluster is, and as whom it is asked, is found as kubectl finds it ([`Options`]); HTTP and TLS are the `kube`
-//! crate's. Objects pass through as bytes: views are decoded from what the server sent. What a refusal means to a controller is decided in one place
-//! (`answer.rs`). Of several that could work on a cluster one leads, by a Lease ([`election`]). Time comes in through `Env`; futures are to be polled on the tokio runtime that the cluster was connected on.
+//! Start with [`RemoteCluster`]. [`Options`] finds the cluster and the user as kubectl does. The `kube` crate does HTTP
+//! and TLS. Objects are passed on as bytes, and views are decoded from the server's bytes. Only `answer.rs` maps a
+//! server's errors to those of controllers. One of several processes leads, by a Lease ([`election`]). Time comes in
+//! through `Env`. Futures must be polled on the tokio runtime of the connection.
 //!
 //! [`Cluster`]: berth_controllers::Cluster
 //! [`election`]: berth_controllers::election

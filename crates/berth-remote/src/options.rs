@@ -22,68 +22,68 @@ pub struct Options {
     pub user: Option<String>,
     /// The server's address; `None`: the cluster's.
     pub server: Option<String>,
-    /// Addresses of further servers of the same control plane. The next one is asked when one does not answer.
+    /// Addresses of further servers of the same control plane. If one does not respond, the next one is used.
     pub more_servers: Vec<String>,
-    /// A file with the certificate of the server's authority.
+    /// A file with the certificate of the server's CA.
     pub certificate_authority: Option<PathBuf>,
     /// Files with a client certificate and its key.
     pub client_certificate: Option<(PathBuf, PathBuf)>,
-    /// A bearer token; counts where there is no client certificate.
+    /// A bearer token. Used without a client certificate.
     pub token: Option<String>,
-    /// Whether it is not checked who the server is.
+    /// Whether to skip the verification of the server's certificate.
     pub insecure_skip_tls_verify: bool,
-    /// The name in the server's certificate, where it is not that of its address.
+    /// The name in the server's certificate, if it differs from the address.
     pub tls_server_name: Option<String>,
-    /// As whom to act, instead of as oneself.
+    /// The user to impersonate.
     pub impersonated: Option<Impersonated>,
 }
 
-/// Another user.
+/// Another user to impersonate.
 #[derive(Clone, Debug, Default)]
 pub struct Impersonated {
     /// The user's name.
     pub user: String,
-    /// The groups; none: those that the server gives.
+    /// The groups. Empty: those that the server assigns.
     pub groups: Vec<String>,
     /// The user's uid.
     pub uid: Option<String>,
 }
 
-/// Why nothing can be asked of the cluster that was meant. Nothing has been sent.
+/// Why the cluster cannot be used. Nothing was sent.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// No source names the cluster.
     #[error("no cluster found: choose a kubeconfig with --kubeconfig or KUBECONFIG (`berth up` prints its own), or create ~/.kube/config")]
     NoCluster,
-    /// A kubeconfig that is not there, or is none.
+    /// A kubeconfig does not exist or is invalid.
     #[error("cannot read the kubeconfig {}", path.display())]
     Kubeconfig {
-        /// Which.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         source: KubeconfigError,
     },
-    /// What is wanted is not in it.
+    /// The kubeconfig lacks the requested entry.
     #[error("cannot use the kubeconfig; `kubectl config get-contexts` lists its contexts (--context)")]
     Context(#[source] KubeconfigError),
-    /// Its certificates or its credentials cannot be used.
+    /// Its certificates or its credentials are unusable.
     #[error("cannot connect to {server}")]
     Client {
         /// The server's address.
         server: String,
-        /// Why.
+        /// The cause.
         source: kube::Error,
     },
-    /// An address that is none.
+    /// An address is invalid.
     #[error("{server} is not a server address, such as https://127.0.0.1:6443")]
     Server {
-        /// As given.
+        /// The address.
         server: String,
     },
 }
 
 impl Options {
-    /// What a client of each server needs; there is at least one.
+    /// Returns the configuration of a client for each server, at least one.
     pub(crate) async fn configs(&self) -> Result<Vec<Config>, OpenError> {
         let first = self.config().await?;
         let further = self.more_servers.iter().map(|server| {
@@ -145,7 +145,7 @@ fn address(server: &str) -> Result<Uri, OpenError> {
     parsed.ok_or_else(|| OpenError::Server { server: server.to_owned() })
 }
 
-/// In the words of a kubeconfig, which know no other way to a secret.
+/// Converts credentials through a kubeconfig, which is the only way to set a secret.
 fn credentials(user: Value) -> AuthInfo {
     serde_json::from_value(user).expect("it has strings under names of a kubeconfig's user")
 }

@@ -1,20 +1,21 @@
-//! Whose API server it is.
+//! The vendor of an API server.
 
 use serde::Deserialize;
 
-/// How berth's own API server ends its version (`version_info` in `berth-registry`).
+/// The suffix of the version of berth's own API server (`version_info` in `berth-registry`).
 const BERTH: &str = "+berth";
 
-/// Whose API server a cluster has. Nodes are simulated only on berth's own; elsewhere there are controllers beside berth's.
+/// The vendor of a cluster's API server. berth simulates nodes only on its own. Other clusters have controllers besides
+/// berth's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Vendor {
     /// berth's.
     Berth,
-    /// Another's; its version, such as `v1.36.2`.
+    /// Another vendor, with its version, such as `v1.36.2`.
     Foreign(String),
 }
 
-/// What is read of `/version`.
+/// The fields of `/version` that are read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Version {

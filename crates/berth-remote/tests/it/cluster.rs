@@ -1,4 +1,4 @@
-//! What every [`Cluster`] does, one suite for all: in process, over HTTPS, and against a real Kubernetes.
+//! The behavior of every [`Cluster`]: one suite for the registry in process, for HTTPS, and for a real Kubernetes.
 
 use crate::common::{self, Changes, CutOff, Subject};
 use berth_api::{Kind, Object, Scope, Subresource};
@@ -20,12 +20,12 @@ use std::{sync::Arc, time::Duration};
 
 const MAPS: GroupResource = GroupResource::from_static("", "configmaps");
 
-/// Each claim about each cluster.
+/// Checks each claim on each cluster.
 macro_rules! of_every_cluster {
     ($($claim:ident)*) => {
         of_every_cluster!(@of local $($claim)*);
         of_every_cluster!(@of remote $($claim)*);
-        /// One Kubernetes for all claims: it takes seconds to start.
+        /// One Kubernetes for all claims, because it takes seconds to start.
         #[tokio::test(flavor = "multi_thread")]
         async fn upstream() {
             let Some(Subject { cluster, .. }) = &common::upstream().await else { return };
@@ -48,7 +48,7 @@ macro_rules! of_every_cluster {
     };
 }
 
-/// Creates what controllers would create if they ran: the account of pods.
+/// Creates objects that controllers would create: the service account of pods.
 async fn prepare(cluster: &dyn Cluster) {
     let account = object::<ServiceAccount>(json!({"metadata": {"name": "default", "namespace": "default"}}));
     let made = cluster.create(account).await;
@@ -80,7 +80,7 @@ fn uid_of(object: &RawObject) -> Uid {
     json_of(object)["metadata"]["uid"].as_str().expect("a uid").into()
 }
 
-/// A change in a word or two.
+/// Formats a change in a few words.
 fn text(change: &Change) -> String {
     match change {
         Change::Restarted => "restarted".to_owned(),
@@ -202,7 +202,7 @@ mod claims {
 
     pub(super) async fn a_namespace_that_goes_takes_nothing_new(cluster: Arc<dyn Cluster>) {
         cluster.create(object::<Namespace>(json!({"metadata": {"name": "going"}}))).await.expect("a valid object");
-        // It has a finalizer of its own, and no client here removes it.
+        // It has a finalizer of its own, which no client removes here.
         let left = cluster.delete(NAMESPACES, &ObjectKey::new("", "going"), DeleteParams::default()).await.expect("it is there");
         assert!(left.is_some(), "it lingers");
         let late = cluster.create(object::<ConfigMap>(json!({"metadata": {"name": "late", "namespace": "going"}}))).await;
@@ -219,7 +219,7 @@ mod claims {
         let at = ObjectKey::new("bounded", "none");
         let counted = json!({"status": {"hard": {"configmaps": "0"}, "used": {"configmaps": "0"}}});
         cluster.patch(QUOTAS, &at, Some(Subresource::Status), counted).await.expect("a valid patch");
-        // A server that keeps quotas in mind takes a moment to see this one.
+        // A server that caches quotas takes a moment to see this one.
         let mut number = 0;
         let refused = loop {
             number += 1;
@@ -313,7 +313,7 @@ mod claims {
     }
 }
 
-/// What a watch over a cut connection has delivered in the end, and the revisions.
+/// Returns everything that a watch over an interrupted connection has delivered, and the revisions.
 async fn changes_up_to(changes: &mut Changes, last: &str) -> (Vec<String>, Vec<Revision>) {
     let changes = changes.about("cut-", |change| is_about(change, last)).await;
     let revision = |change: &Change| if let Change::Applied { object, .. } = change { Some(object.revision) } else { None };
@@ -329,7 +329,8 @@ async fn a_watch_whose_connection_breaks_goes_on_where_it_was() {
     assert!(matches!(changes.next_change().await, Change::Synced(_)));
     let mut revisions = Vec::new();
     for round in 2..6 {
-        // Some while it is whole, some while it is not; what breaks a watch in between loses nothing and repeats nothing.
+        // Some changes come while the connection works, some while it is cut. An interruption must neither lose nor
+        // repeat any.
         let [before, during] = ["a", "b"].map(|part| format!("cut-{round}{part}"));
         server.local.create(map(&before, "1")).await.expect("a valid object");
         server.cut();
@@ -363,7 +364,8 @@ async fn a_watch_that_the_server_no_longer_remembers_relists() {
     assert!(changes.about("cut-", |change| matches!(change, Change::Synced(_))).await.len() == 1);
 }
 
-/// For a user who may read one namespace: the watch delivers only its objects. Kinds without a namespace, and reads by name, are as before.
+/// For a user with rights in one namespace, the watch delivers only its objects. Cluster-scoped kinds and reads by name
+/// work as before.
 #[tokio::test(flavor = "multi_thread")]
 async fn in_a_namespace_a_watch_delivers_only_its_objects() {
     let (all, _server) = common::remote_itself().await;
@@ -427,7 +429,8 @@ async fn a_write_to_which_no_answer_comes_may_have_been_done() {
     assert!(server.cluster.list(MAPS, Some(&"elsewhere".into())).await.expect("a list").0.is_empty());
 }
 
-/// Two processes both assume that they are the leader. Time is frozen for the first, as for a process that is stopped after its last read of the clock.
+/// Two processes both assume that they are the leader. The clock of the first is frozen, as for a process that is
+/// stopped after its last read of the clock.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_former_leader_writes_nothing_and_knows_it_was_refused() {
     let (cluster, _server) = common::remote_itself().await;

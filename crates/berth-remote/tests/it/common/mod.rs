@@ -1,5 +1,5 @@
-//! The clusters that the suite runs on: the registry in the test's process, berth's API server over HTTPS, and a real Kubernetes where one is
-//! available.
+//! The clusters of the suite: the registry in the test's process, berth's API server over HTTPS, and a real Kubernetes
+//! if one is available.
 
 #![expect(clippy::disallowed_methods, reason = "tests meet the machine")]
 
@@ -27,7 +27,7 @@ use tokio::{
     time::timeout,
 };
 
-/// What does not come within this time does not come.
+/// The maximum time to wait for an expected event.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 struct Machine(Handle);
@@ -55,13 +55,13 @@ impl Spawner for Machine {
     }
 }
 
-/// The machine's time and randomness, and tasks beside the test.
+/// The machine's clock and randomness, and tasks on the test's runtime.
 pub(crate) fn env() -> Env {
     let machine = Arc::new(Machine(Handle::current()));
     Env { clock: machine.clone(), rng: machine.clone(), spawner: machine }
 }
 
-/// A server in the test's process, over a store in memory, until the test ends.
+/// A server in the test's process with a memory store, which runs until the test ends.
 struct Running {
     address: SocketAddr,
     pki: Pki,
@@ -100,12 +100,12 @@ impl Running {
         Self { address, pki, registry, folder }
     }
 
-    /// By a kubeconfig that names `address`.
+    /// Connects with a kubeconfig for `address`.
     async fn connect(&self, address: SocketAddr) -> RemoteCluster {
         self.connect_to(address, Vec::new()).await
     }
 
-    /// The same, of a control plane with more servers.
+    /// Does the same for a control plane with several servers.
     async fn connect_to(&self, address: SocketAddr, more: Vec<SocketAddr>) -> RemoteCluster {
         let path = self.folder.path().join("kubeconfig");
         let kubeconfig = Kubeconfig {
@@ -126,13 +126,13 @@ impl Running {
     }
 }
 
-/// A cluster, and what it needs to be there.
+/// A cluster, and what keeps it running.
 pub(crate) struct Subject {
     pub(crate) cluster: Arc<dyn Cluster>,
     _holds: Box<dyn Send>,
 }
 
-/// berth's registry, called as it is.
+/// berth's registry, called directly.
 pub(crate) async fn local() -> Option<Subject> {
     let server = Running::start(DEFAULT_HISTORY_BYTES).await;
     Some(Subject { cluster: Arc::new(server.local()), _holds: Box::new(server) })
@@ -144,7 +144,7 @@ pub(crate) async fn remote() -> Option<Subject> {
     Some(Subject { cluster: Arc::new(server.connect(server.address).await), _holds: Box::new(server) })
 }
 
-/// The same, of its own type, and what it needs to be there.
+/// The same with its concrete type, and what keeps it running.
 pub(crate) async fn remote_itself() -> (RemoteCluster, impl Send) {
     let server = Running::start(DEFAULT_HISTORY_BYTES).await;
     (server.connect(server.address).await, server)
@@ -158,7 +158,7 @@ pub(crate) async fn upstream() -> Option<Subject> {
     Some(Subject { cluster, _holds: Box::new(upstream) })
 }
 
-/// A server that is reached through a line which can be cut.
+/// A server behind a connection that can be cut.
 pub(crate) struct CutOff {
     pub(crate) cluster: RemoteCluster,
     pub(crate) local: LocalCluster,
@@ -168,12 +168,12 @@ pub(crate) struct CutOff {
 }
 
 impl CutOff {
-    /// The same control plane, asked by its uncut address as well, which is named second.
+    /// The same control plane, with its uncut address as the second one.
     pub(crate) async fn of_two(&self) -> RemoteCluster {
         self._holds.connect_to(self.address, vec![self._holds.address]).await
     }
 
-    /// Its store remembers so much.
+    /// `history_bytes` is the size of its history.
     pub(crate) async fn start(history_bytes: usize) -> Self {
         let server = Running::start(history_bytes).await;
         let listener = TcpListener::bind(SocketAddr::from(([127, 0, 0, 1], 0))).await.expect("a free port");
@@ -183,12 +183,12 @@ impl CutOff {
         Self { cluster: server.connect(address).await, local: server.local(), address, is_whole, _holds: server }
     }
 
-    /// Ends all connections, and takes no more.
+    /// Ends all connections and rejects new ones.
     pub(crate) fn cut(&self) {
         self.is_whole.send_replace(false);
     }
 
-    /// Takes connections again.
+    /// Accepts connections again.
     pub(crate) fn restore(&self) {
         self.is_whole.send_replace(true);
     }
@@ -217,12 +217,12 @@ impl Changes {
         Self(changes)
     }
 
-    /// The next change.
+    /// Returns the next change.
     pub(crate) async fn next(&mut self) -> Change {
         timeout(PATIENCE, self.0.next()).await.expect("it comes in time").expect("a watch has no end")
     }
 
-    /// The next that is not about how far the watch has come.
+    /// Returns the next change other than a bookmark.
     pub(crate) async fn next_change(&mut self) -> Change {
         loop {
             match self.next().await {
@@ -232,7 +232,7 @@ impl Changes {
         }
     }
 
-    /// The changes of objects whose names begin so, up to the first that `is_last`.
+    /// Returns the changes of objects whose names have this prefix, up to the first that `is_last`.
     pub(crate) async fn about(&mut self, prefix: &str, is_last: impl Fn(&Change) -> bool) -> Vec<Change> {
         let mut changes = Vec::new();
         loop {
