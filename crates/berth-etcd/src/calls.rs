@@ -1,4 +1,4 @@
-//! The calls of etcd's API, and one call: which member, whose token, how long.
+//! The calls of etcd's API: chooses the member, the token and the timeout of a call.
 
 use crate::{
     failure::{Failure, is_the_tokens},
@@ -24,30 +24,32 @@ pub(crate) const LEASES: &str = "/etcdserverpb.Lease/LeaseLeases";
 pub(crate) const STATUS: &str = "/etcdserverpb.Maintenance/Status";
 const AUTHENTICATE: &str = "/etcdserverpb.Auth/Authenticate";
 
-/// etcd itself gives up after seven seconds with its usual times of election, or after 27, whatever the release.
+/// The timeout of a call. etcd itself gives up after seven seconds with its default election times, or after 27,
+/// depending on the release.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(10);
 /// The limit for a transaction where another member can repeat it. A write that a member has forwarded to a leader that is then killed is lost. The
 /// member does not report this before it gives up itself. By this time there is another leader.
 const WRITTEN_WITHIN: Duration = Duration::from_secs(3);
-/// How long a read hides the lack of a leader from its caller. An election takes one to two seconds with etcd's default times, and costs readers only
-/// time.
+/// How long a read hides a missing leader from its caller. An election takes one to two seconds with etcd's default
+/// times, and only delays readers.
 const ELECTED_WITHIN: Duration = Duration::from_secs(3);
-/// The delay before the members are asked again, after all of them have reported that they have no leader.
+/// The delay before the members are asked again after all of them reported a missing leader.
 const ASKED_AGAIN_AFTER: Duration = Duration::from_millis(100);
-/// How long a read is awaited that its caller repeats: longer than any caller waits for a write.
+/// The timeout of a read that its caller repeats. Longer than any caller waits for a write.
 const LISTENED_WITHIN: Duration = Duration::from_secs(40);
 
-/// Whether a call that may have been done can be made again.
+/// Whether a call that may have been executed can be repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Repeat {
     Yes,
     No,
-    /// No; who asked does so when it is late, at the next member, and still wants the answer.
+    /// No. The caller repeats it at the next member when it is late, if it still needs the answer.
     ByTheCaller,
 }
 
 impl Members {
-    /// Makes a call, at the next member where one cannot be reached; at most once at each, but for a read while the members elect a leader.
+    /// Makes a call, and uses the next member if one is unreachable. Each member is asked at most once, except for a
+    /// read during an election.
     pub(crate) async fn call<Q, A>(self: &Arc<Self>, path: &'static str, request: Q, repeat: Repeat) -> Result<A, EtcdError>
     where
         Q: prost::Message + Clone + 'static,
@@ -55,7 +57,7 @@ impl Members {
     {
         let members = Arc::clone(self);
         let call = async move { members.call_any(path, request, repeat).await };
-        // On the runtime of the connections, whichever runtime polls.
+        // On the runtime of the connections, independent of the polling runtime.
         let called = self.runtime.spawn(call).await;
         called.unwrap_or_else(|_| Err(EtcdError::Unknown("the runtime of etcd's client has ended".into())))
     }
@@ -83,7 +85,7 @@ impl Members {
             };
             let answer = match select(pin!(call), pin!(left)).await {
                 Either::Left((answer, _)) => answer,
-                // Other calls have found that the member does not answer.
+                // Other calls have found that the member does not respond.
                 Either::Right(_) => continue,
             };
             let failure = match answer {
@@ -98,7 +100,7 @@ impl Members {
                 self.leave(index);
                 members_tried += 1;
             }
-            // Also where the last of them is the leader that is gone.
+            // This includes the case that the last member is the failed leader.
             is_electing |= failure.has_no_leader;
             if is_electing && repeat == Repeat::Yes && members_tried == self.len() && Instant::now() < patience {
                 (members_tried, is_electing) = (0, false);
@@ -112,7 +114,7 @@ impl Members {
         }
     }
 
-    /// Makes a call at one member. From when it is late on, the next one is spoken to.
+    /// Makes a call at one member. When it is late, the client switches to the next one.
     async fn listen_to<Q, A>(&self, index: usize, path: &'static str, request: Q) -> Result<A, Failure>
     where
         Q: prost::Message + 'static,
@@ -128,7 +130,7 @@ impl Members {
         }
     }
 
-    /// Makes a call at one member. A token that etcd does not know any more is forgotten: the next call has another.
+    /// Makes a call at one member. Drops a token that etcd no longer accepts, so that the next call gets another.
     pub(crate) async fn call_at<Q, A>(&self, index: usize, path: &'static str, request: Q) -> Result<A, Failure>
     where
         Q: prost::Message + 'static,
@@ -158,7 +160,7 @@ impl Members {
         }
     }
 
-    /// The token of the user, if there is one.
+    /// Returns the user's token, if there is a user.
     pub(crate) async fn token(&self, index: usize) -> Result<Option<Token>, Status> {
         let Some(user) = &self.user else { return Ok(None) };
         let mut token = self.token.lock().await;
@@ -182,7 +184,8 @@ where
     Ok(answer.into_inner())
 }
 
-/// Answers of up to so many bytes, of which no more than that is read: a page of large objects is more than the four megabytes that are usual.
+/// Returns a client with this size limit for answers. A page of large objects exceeds the usual limit of four
+/// megabytes.
 pub(crate) async fn grpc(channel: Channel, answer_bytes_max: usize) -> Result<Grpc<Channel>, Status> {
     let mut grpc = Grpc::new(channel).max_decoding_message_size(answer_bytes_max).max_encoding_message_size(usize::MAX);
     grpc.ready().await.map_err(|error| Status::from_error(error.into()))?;

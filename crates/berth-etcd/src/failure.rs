@@ -1,4 +1,4 @@
-//! What it means when a call fails, in words that a user understands.
+//! The meaning of a failed call, in terms that a user understands.
 
 use berth_store::etcd::EtcdError;
 use std::error::Error;
@@ -8,11 +8,11 @@ use tonic::{Code, ConnectError, Status};
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) error: EtcdError,
-    /// Another member may do it.
+    /// Another member may succeed.
     pub(crate) is_the_members: bool,
-    /// etcd does not know the token of the user any more.
+    /// etcd no longer accepts the user's token.
     pub(crate) is_the_tokens: bool,
-    /// The member has no leader: one is elected, or it is cut off from the others.
+    /// The member has no leader: an election is in progress, or it is partitioned from the others.
     pub(crate) has_no_leader: bool,
 }
 
@@ -50,12 +50,14 @@ impl Failure {
     }
 }
 
-/// Whether etcd does not know the token: it lives for minutes without use, and in some members' memory alone.
+/// Whether etcd does not accept the token. A token expires after minutes without use, and some members keep it in
+/// memory only.
 pub(crate) fn is_the_tokens(status: &Status) -> bool {
     contains_any(status.message(), &["invalid auth token", "revision of auth store is old"])
 }
 
-/// Whether etcd itself rejected the request before it did anything. An error of a proxy leaves that open, and so do time-outs and elections.
+/// Whether etcd itself rejected the request before it executed anything. Errors of proxies, timeouts and elections do
+/// not imply that.
 fn is_no(status: &Status) -> bool {
     let is_etcds = status.message().starts_with("etcdserver: ") && status.source().is_none();
     let says_no = matches!(
@@ -76,7 +78,7 @@ fn contains_any(text: &str, words: &[&str]) -> bool {
     words.iter().any(|words| text.contains(words))
 }
 
-/// The status' own words and those of its causes, each once.
+/// Returns the messages of the status and its causes, each once.
 fn words(status: &Status) -> String {
     let own = status.message().strip_prefix("etcdserver: ").unwrap_or(status.message());
     let mut words = if own.is_empty() { status.code().description().to_owned() } else { own.to_owned() };
@@ -88,7 +90,7 @@ fn words(status: &Status) -> String {
     words
 }
 
-/// The causes of an error, the nearest first.
+/// Returns the causes of an error, the nearest first.
 pub(crate) fn causes(error: &dyn Error) -> Vec<&(dyn Error + 'static)> {
     let mut causes = Vec::new();
     let mut next = error.source();

@@ -1,7 +1,9 @@
-//! A client of etcd's v3 API (3.4 to 3.6), as far as a store needs one. [`berth_store::etcd::EtcdStore`] depends on it.
+//! A client of etcd's v3 API (3.4 to 3.6), with the calls that a store needs. [`berth_store::etcd::EtcdStore`] uses it.
 //!
-//! Start with [`Client::open`]. gRPC is tonic's, TLS rustls'; the messages are made from `proto/etcd.proto` and checked in. A client has two connections
-//! to a member: one for calls, one for watches, so that neither waits for the other. It speaks to one member at a time, and to the next when that
+//! Start with [`Client::open`]. gRPC is tonic's, and TLS is rustls'. The messages are generated from `proto/etcd.proto`
+//! and checked in. A client has two connections to a member, one for calls and one for watches, so that neither delays
+//! the other. It uses one member at a time, and switches to the next on a failure. Its futures may be polled anywhere.
+//! Its tasks run on the runtime that it was opened on.
 //! one fails. Its futures may be polled anywhere; what it waits for runs on the runtime that it was opened on.
 
 mod calls;
@@ -35,17 +37,17 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use wire::{from_wire, revision_of, to_wire};
 
-/// How many keys are asked for where all of them are too much at once.
+/// The number of keys per request if all of them exceed the size limit.
 const KEYS_AT_MOST: i64 = 1000;
 
-/// A client. Cheap to copy.
+/// A client. Cheap to clone.
 #[derive(Clone)]
 pub struct Client {
     members: Arc<Members>,
 }
 
 impl Client {
-    /// Asks every member what it is. One of them must answer; the others are asked again.
+    /// Reads the release of every member. One of them must respond. The others are retried.
     ///
     /// # Errors
     /// [`OpenError`].
@@ -59,7 +61,7 @@ impl Client {
         Ok(Self { members })
     }
 
-    /// All leases, each with the seconds that it has left.
+    /// Returns all leases with their remaining seconds.
     ///
     /// # Errors
     /// [`EtcdError`].
@@ -74,7 +76,7 @@ impl Client {
         Ok(leases)
     }
 
-    /// Ends a lease, and all its keys with it.
+    /// Revokes a lease, which deletes all its keys.
     ///
     /// # Errors
     /// [`EtcdError`].
@@ -84,11 +86,11 @@ impl Client {
 }
 
 impl Client {
-    /// As many of the first keys as one answer may hold.
+    /// Returns as many of the first keys as one answer can hold.
     async fn page(&self, mut range: messages::Range) -> Result<messages::RangeAnswer, EtcdError> {
         loop {
             match self.members.call(calls::RANGE, range.clone(), Repeat::Yes).await {
-                // Without a limit it is 0.
+                // 0 means no limit.
                 Err(EtcdError::TooLong) if range.limit != 1 => {
                     range.limit = if range.limit == 0 { KEYS_AT_MOST } else { range.limit / 2 };
                 }
@@ -133,7 +135,7 @@ impl Client {
 
 impl Etcd for Client {
     fn revision(&self) -> BoxFuture<'_, Result<Revision, EtcdError>> {
-        // Any key will do; this one is within what a user of Kubernetes' keys may read.
+        // Any key works. This one is within the rights of a user for Kubernetes' keys.
         let range = messages::Range { key: self.members.key_prefix.there("/registry/"), count_only: true, ..messages::Range::default() };
         let asked = self.members.call(calls::RANGE, range, Repeat::Yes);
         asked.map(|answer| answer.map(|answer: messages::RangeAnswer| revision_of(answer.header.as_ref()))).boxed()
@@ -166,7 +168,7 @@ impl Etcd for Client {
     fn unchanged(&self, prefix: &str, since: Revision) -> BoxFuture<'_, Result<Option<Revision>, EtcdError>> {
         let (key, range_end) = self.members.key_prefix.bounds(prefix);
         let range = messages::Range { key, range_end, ..messages::Range::default() };
-        // With nothing written since, as many keys are the same keys.
+        // If nothing was written since, an equal number of keys means the same keys.
         let newer = messages::Range { min_mod_revision: to_wire(since.later(1)), limit: 1, keys_only: true, ..range.clone() };
         let before = messages::Range { revision: to_wire(since), count_only: true, ..range };
         async move {

@@ -1,4 +1,4 @@
-//! The members of an etcd, and which one is spoken to.
+//! The members of an etcd, and the current one.
 
 use crate::{
     failure::causes,
@@ -19,27 +19,27 @@ use tonic::{
 };
 
 const CONNECTED_WITHIN: Duration = Duration::from_secs(5);
-/// While something is under way, a connection that is silent for so long is asked whether it is alive: etcd takes no more than a ping every five
-/// seconds, and none while nothing is under way.
+/// The silence after which a busy connection is pinged. etcd permits at most one ping per five seconds, and none on an
+/// idle connection.
 const PING_AFTER: Duration = Duration::from_secs(15);
 const PONG_WITHIN: Duration = Duration::from_secs(10);
-/// How much may be on its way: watches carry all that is stored.
+/// The flow control window, because watches carry all stored objects.
 const STREAM_WINDOW_BYTES: u32 = 4 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 32 << 20;
 
-/// What etcd's tokens are.
+/// The type of etcd's tokens.
 pub(crate) type Token = MetadataValue<Ascii>;
 
-/// The key of a kube-apiserver that runs, for each etcd of one store.
+/// The key of a running kube-apiserver, for each etcd of one store.
 pub(crate) struct Rivals(Mutex<Vec<Option<String>>>);
 
 impl Rivals {
-    /// None is known yet of so many etcds.
+    /// Creates the record for this many etcds, without rivals.
     pub(crate) fn new(etcds: usize) -> Self {
         Self(Mutex::new(vec![None; etcds]))
     }
 
-    /// Why nothing is to be written to any of them.
+    /// Returns why none of them may be written.
     pub(crate) fn cause(&self) -> Option<String> {
         let lease = self.0.lock().unwrap_or_else(PoisonError::into_inner).iter().flatten().next().cloned()?;
         Some(format!("a kube-apiserver uses the same keys (see {lease}); both at once would overwrite each other's work"))
@@ -54,12 +54,12 @@ pub(crate) struct Members {
     pub(crate) runtime: Handle,
     pub(crate) user: Option<User>,
     pub(crate) key_prefix: KeyPrefix,
-    /// The user's, from whichever member.
+    /// The user's token, from any member.
     pub(crate) token: tokio::sync::Mutex<Option<Token>>,
     /// The other programs that write there, once their detection has started.
     pub(crate) rivals: OnceLock<Arc<Rivals>>,
     members: Vec<Member>,
-    /// The one that is spoken to.
+    /// The index of the current member.
     current: watch::Sender<usize>,
     /// The release that each member has reported.
     versions: Mutex<Vec<Option<Version>>>,
@@ -94,7 +94,7 @@ impl Members {
         self.members.len()
     }
 
-    /// The one that is spoken to.
+    /// Returns the index of the current member.
     pub(crate) fn current(&self) -> usize {
         *self.current.borrow()
     }
@@ -111,9 +111,9 @@ impl Members {
         });
     }
 
-    /// Resolves when another than the one at `index` is spoken to.
+    /// Resolves when the current member is no longer the one at `index`.
     pub(crate) async fn left(&self, index: usize) {
-        // It ends with the members, who are still there.
+        // The sender lives as long as `self`.
         _ = self.current.subscribe().wait_for(|current| *current != index).await;
     }
 
@@ -129,7 +129,7 @@ impl Members {
         self.members[index].watches.clone()
     }
 
-    /// Forgets the token, unless another caller has replaced it: a new one costs etcd a hash that is slow by design.
+    /// Drops the token, unless another caller has replaced it. A new one costs etcd a deliberately slow hash.
     pub(crate) async fn forget_token(&self, unknown: Option<&Token>) {
         let mut token = self.token.lock().await;
         if token.as_ref() == unknown {

@@ -1,4 +1,4 @@
-//! The releases of the members: checked before they are used, and repeatedly while they are.
+//! Checks the releases of the members at the start and periodically.
 
 use crate::{calls, members::Members, messages, options::Fault, version::Version};
 use berth_store::etcd::EtcdError;
@@ -6,32 +6,32 @@ use futures::future::join_all;
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-/// How often members are asked what they are: they are replaced one by one while this runs.
+/// The interval of checks, because members may be upgraded one by one at run time.
 const CHECK_EVERY: Duration = Duration::from_secs(30);
 
-/// Why no etcd was opened.
+/// Why etcd was not opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// That cannot be right, wherever etcd is.
+    /// The options are invalid.
     #[error(transparent)]
     Options(#[from] Fault),
-    /// No member answers.
+    /// No member responds.
     #[error("no etcd answers: {0}")]
     Unreachable(String),
-    /// A member loses data, or is too old.
+    /// A member has a release that can lose data, or that is too old.
     #[error("{endpoint} is etcd {version}: {reason}")]
     Version {
         /// The member.
         endpoint: String,
         /// The release that it reports.
         version: Version,
-        /// Why that will not do.
+        /// The reason to reject it.
         reason: &'static str,
     },
 }
 
 impl Members {
-    /// Asks all members what they are.
+    /// Reads the releases of all members.
     pub(crate) async fn check(&self) -> Result<(), OpenError> {
         let answers = join_all((0..self.len()).map(|index| self.version_of(index))).await;
         let mut silent = Vec::new();

@@ -1,4 +1,4 @@
-//! Where etcd is, and who asks.
+//! The address of etcd, and the credentials.
 
 use crate::wire::HERE;
 use http::Uri;
@@ -7,13 +7,14 @@ use std::net::IpAddr;
 /// The address of etcd, and the credentials. The caller that makes these options reads the files.
 #[derive(Clone)]
 pub struct Options {
-    /// Its members' addresses: `https://10.0.0.1:2379`.
+    /// The addresses of its members: `https://10.0.0.1:2379`.
     pub endpoints: Vec<String>,
     /// For `https`.
     pub tls: Option<Tls>,
     /// For an etcd with users.
     pub user: Option<User>,
-    /// Whether `http` may leave this machine. Then everything that is stored, every Secret too, can be read and changed on the way.
+    /// Whether to permit `http` to other machines. An attacker on the network can then read and change everything that
+    /// is stored, including Secrets.
     pub insecure: bool,
     /// The beginning of the keys in etcd, without a `/` at its end. It replaces the store's `/registry`.
     pub prefix: String,
@@ -25,12 +26,12 @@ impl Default for Options {
     }
 }
 
-/// What a member must show, and what it is shown.
+/// The TLS settings of both sides.
 #[derive(Clone, Default)]
 pub struct Tls {
-    /// The authorities of members' certificates, as PEM.
+    /// The CA certificates for members, as PEM.
     pub authorities: Vec<u8>,
-    /// The certificate that is shown, and its key, both as PEM.
+    /// The client certificate and its key, both as PEM.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
 }
 
@@ -43,28 +44,28 @@ pub struct User {
     pub password: String,
 }
 
-/// What is wrong with [`Options`].
+/// Why [`Options`] are invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// There is no endpoint.
     #[error("there is no etcd endpoint")]
     NoEndpoint,
-    /// An endpoint is no address.
+    /// An endpoint is not an address.
     #[error("{0:?} is not an etcd address, such as https://10.0.0.1:2379")]
     Endpoint(String),
     /// An endpoint is plain `http` and not on this machine.
     #[error("{0:?} is plain http to another machine: an attacker on the network could read and change every object, including Secrets")]
     Plain(String),
-    /// An endpoint is `https` and no authority is named.
+    /// An endpoint is `https` and there is no CA.
     #[error("{0:?} is https, but there is no authority to verify its certificate")]
     NoAuthority(String),
-    /// Certificates or keys that cannot be read.
+    /// Certificates or keys are invalid.
     #[error("the certificates for etcd cannot be used: {0}")]
     Tls(String),
 }
 
 impl Options {
-    /// Whether these can be right, wherever etcd is.
+    /// Checks the options without a connection.
     ///
     /// # Errors
     /// [`Fault`].
@@ -72,7 +73,7 @@ impl Options {
         self.checked().map(drop)
     }
 
-    /// The endpoints, each with whether it is `https`.
+    /// Returns the endpoints, each with whether it is `https`.
     pub(crate) fn checked(&self) -> Result<Vec<(Uri, bool)>, Fault> {
         if self.endpoints.is_empty() {
             return Err(Fault::NoEndpoint);

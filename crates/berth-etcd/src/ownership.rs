@@ -1,4 +1,4 @@
-//! The owner of the keys in an etcd: one control plane, with a layout that this berth knows.
+//! The ownership of the keys in an etcd: one control plane, with a layout that this build supports.
 
 use crate::Client;
 use berth_store::{
@@ -8,23 +8,24 @@ use berth_store::{
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Beside the keys of all resources: no group has this name.
+/// Next to the keys of resources. No API group has this name.
 const OWNER: &str = "/registry/berth.dev/control-plane";
 /// The prefix of this key, and the maximum number of keys below it: two of the control plane, and one of each live server.
 const OURS: (&str, usize) = ("/registry/berth.dev/", 3 + SERVERS_MAX);
-/// What the keys of servers begin with that live (`living_servers.rs` in berth-registry).
+/// The key prefix of live servers (`living_servers.rs` in berth-registry).
 const SERVERS: &str = "/registry/berth.dev/servers/";
-/// More are not counted with.
+/// The maximum number of live servers.
 const SERVERS_MAX: usize = 100;
-/// How keys are laid out: as upstream does. A berth that lays them out otherwise counts on. 1 is older than the first release.
+/// The layout of keys, which is upstream's. A build with another layout increments it. Layout 1 precedes the first
+/// release.
 const LAYOUT: u64 = 2;
-/// An import that has not come to its end.
+/// The marker of an incomplete import.
 const IMPORTING: &str = "import";
-/// Keys that berth alone has: a node port each.
+/// The prefix of keys that only berth writes: one per node port.
 const PORTS: &str = "/registry/ranges/servicenodeports/";
 /// The number of attempts: another server may begin at the same moment, and etcd may not report the outcome of a write.
 const TRIES: usize = 5;
-/// How many keys of others are named.
+/// The maximum number of foreign keys in an error.
 const NAMED_MAX: usize = 3;
 
 /// Why an etcd cannot be used.
@@ -33,82 +34,82 @@ pub enum OwnershipError {
     /// The keys are not empty, and have no ownership record.
     #[error("etcd contains keys below {prefix} that berth did not create: {}", keys.join(", "))]
     Foreign {
-        /// Below which.
+        /// The prefix.
         prefix: String,
-        /// The first of them, as etcd has them.
+        /// The first of the keys, as in etcd.
         keys: Vec<String>,
     },
-    /// Another control plane's.
+    /// Another control plane owns the keys.
     #[error("the keys below {prefix} in etcd belong to a control plane with other certificates (see {owner})")]
     Others {
-        /// Below which.
+        /// The prefix.
         prefix: String,
-        /// The ownership record, as etcd has it.
+        /// The ownership record, as in etcd.
         owner: String,
     },
-    /// A kube-apiserver runs over it.
+    /// A kube-apiserver uses the keys.
     #[error("a kube-apiserver uses the keys below {prefix} in etcd (see {lease})")]
     Rival {
-        /// Below which.
+        /// The prefix.
         prefix: String,
-        /// The key that it renews, as etcd has it.
+        /// The key that the kube-apiserver renews, as in etcd.
         lease: String,
     },
     /// The ownership record has an unknown layout.
     #[error("the keys below {prefix} in etcd have the layout {layout} of another berth version; this one knows {LAYOUT}")]
     Layout {
-        /// Below which.
+        /// The prefix.
         prefix: String,
         /// The layout in the record.
         layout: String,
     },
-    /// An import was interrupted there.
+    /// An import was interrupted.
     #[error("the keys below {prefix} in etcd are part of an interrupted import")]
     HalfImported {
-        /// Below which.
+        /// The prefix.
         prefix: String,
     },
-    /// It has objects already.
+    /// The control plane already has objects.
     #[error("etcd already contains objects of this control plane below {prefix}")]
     Occupied {
-        /// Below which.
+        /// The prefix.
         prefix: String,
     },
-    /// A berth serves it.
+    /// A berth server uses the keys.
     #[error("a berth server uses the keys below {prefix} in etcd (see {server})")]
     Served {
-        /// Below which.
+        /// The prefix.
         prefix: String,
-        /// The key that it renews, as etcd has it.
+        /// The key that the server renews, as in etcd.
         server: String,
     },
-    /// No berth has it.
+    /// berth does not own the keys.
     #[error("the keys below {prefix} in etcd do not belong to berth")]
     NoOwner {
-        /// Below which.
+        /// The prefix.
         prefix: String,
     },
-    /// etcd did not answer.
+    /// etcd did not respond.
     #[error(transparent)]
     Etcd(#[from] EtcdError),
 }
 
-/// Who acquires the keys in an etcd, and how.
+/// A request to acquire the keys in an etcd.
 pub struct OwnershipRequest<'c> {
-    /// The certificate of the control plane's authority, PEM.
+    /// The CA certificate of the control plane, PEM.
     pub authority: &'c str,
     /// Earlier authorities of the control plane: if one of them owns the keys, `authority` becomes the owner.
     pub before: &'c [String],
-    /// Whether it takes over what a kube-apiserver has stored there.
+    /// Whether to take over the objects of a kube-apiserver.
     pub take_over: bool,
 }
 
-/// What the keys were before they were acquired first.
+/// The state of the keys before the first acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Empty.
+    /// The keys were empty.
     Own,
-    /// A kube-apiserver's.
+    /// A kube-apiserver's keys were taken over.
     TakenOver,
 }
 
@@ -117,19 +118,19 @@ struct OwnershipRecord<'m> {
     layout: Value,
     authority: &'m str,
     origin: Origin,
-    /// A server has begun to give it back.
+    /// A server has begun to give the keys back.
     is_half_given_back: bool,
 }
 
 impl Client {
-    /// Makes the control plane with this authority the owner of the keys, until it [gives them back](Self::give_back), if they are empty or taken over.
-    /// Otherwise checks that it is the owner.
+    /// Makes the control plane with this CA the owner of the keys, until it [gives them back](Self::give_back), if they
+    /// are empty or taken over. Otherwise checks that it is the owner.
     ///
-    /// The record states who may use the keys, not who does: the control plane itself must ensure that it runs once. No kube-apiserver may run over
-    /// them.
+    /// The record states the owner, not the user: the control plane itself must ensure that it runs once. No
+    /// kube-apiserver may use the keys.
     ///
     /// # Errors
-    /// [`OwnershipError`]. Unless it is etcd that fails, nothing is written then.
+    /// [`OwnershipError`]. Nothing is written then, unless etcd fails.
     pub async fn acquire(&self, request: &OwnershipRequest<'_>) -> Result<Origin, OwnershipError> {
         let mut tries = 1..TRIES;
         loop {
@@ -154,7 +155,7 @@ impl Client {
             let origin = match &keys[..] {
                 [] => Origin::Own,
                 [..] if request.take_over => Origin::TakenOver,
-                // Another server was first: the next read shows the owner.
+                // Another server was first. The next read shows the owner.
                 [..] if is_owned => Origin::Own,
                 [..] => {
                     let keys = keys.into_iter().map(|found| self.as_in_etcd(found.key.as_str())).collect();
@@ -180,10 +181,10 @@ impl Client {
         Ok(record.origin)
     }
 
-    /// Whether the control plane with this authority owns the keys, and no kube-apiserver runs over them.
+    /// Checks that the control plane with this CA owns the keys, and that no kube-apiserver uses them.
     ///
     /// # Errors
-    /// [`OwnershipError`]; [`OwnershipError::NoOwner`]: there is no owner.
+    /// [`OwnershipError`]. [`OwnershipError::NoOwner`]: there is no owner.
     pub async fn check_own(&self, authority: &str) -> Result<(), OwnershipError> {
         let prefix = self.as_in_etcd("/registry");
         if let Some(lease) = self.rival().await? {
@@ -196,7 +197,7 @@ impl Client {
         }
     }
 
-    /// Whether a server has begun to give back the keys of the control plane with this authority, and has not finished.
+    /// Whether a server has begun to give back the keys of the control plane with this CA, and has not finished.
     ///
     /// # Errors
     /// [`OwnershipError`].
@@ -205,8 +206,8 @@ impl Client {
         Ok(found.map(|found| self.read_record(&found, authority)).transpose()?.is_some_and(|record| record.is_half_given_back))
     }
 
-    /// Records that the keys are being given back, or that they are kept after all: the next server that starts there needs to know the contents of the
-    /// objects.
+    /// Records that the keys are being given back, or that they are kept after all. The next server that starts needs
+    /// to know the form of the objects.
     ///
     /// # Errors
     /// [`OwnershipError`]; [`OwnershipError::NoOwner`]: there is no owner.
@@ -217,11 +218,11 @@ impl Client {
         .await
     }
 
-    /// Gives up the keys of the control plane with this authority, and deletes the keys that only berth uses. The next server that starts there may own
-    /// them. After an interruption, the next call continues.
+    /// Gives up the keys of the control plane with this CA, and deletes the keys that only berth uses. The next server
+    /// that starts may own them. After an interruption, another call continues.
     ///
     /// # Errors
-    /// [`OwnershipError`]: it is another's, or etcd does not answer.
+    /// [`OwnershipError`]: another control plane owns them, or etcd does not respond.
     pub async fn give_back(&self, authority: &str) -> Result<(), OwnershipError> {
         while let Some(found) = self.first_keys(OWNER, 1).await?.into_iter().next() {
             self.read_record(&found, authority)?;
@@ -235,11 +236,11 @@ impl Client {
         Ok(())
     }
 
-    /// Makes the control plane with this authority the owner of empty keys, and keeps every server from them until [`Client::end_import`]. Deletes what
-    /// an interrupted import has left there.
+    /// Makes the control plane with this CA the owner of empty keys, and blocks every server until
+    /// [`Client::end_import`]. Deletes the keys of an interrupted import.
     ///
     /// # Errors
-    /// [`OwnershipError`]. Unless it is etcd that fails, nothing is written then.
+    /// [`OwnershipError`]. Nothing is written then, unless etcd fails.
     pub async fn begin_import(&self, authority: &str) -> Result<(), OwnershipError> {
         let prefix = self.as_in_etcd("/registry");
         if let Some(lease) = self.rival().await? {
@@ -268,7 +269,7 @@ impl Client {
         }
     }
 
-    /// Records that an import is complete: from now on the control plane may start over it.
+    /// Records that an import is complete. The control plane may start from now on.
     ///
     /// # Errors
     /// [`OwnershipError`].
@@ -276,7 +277,7 @@ impl Client {
         self.set_record(authority, |record| (record.layout != LAYOUT).then_some(OwnershipRecord { layout: LAYOUT.into(), ..record })).await
     }
 
-    /// Changes what is written there, until it needs no change.
+    /// Changes the record, until it needs no change.
     async fn set_record<'m>(
         &self,
         authority: &'m str,
@@ -304,7 +305,7 @@ impl Client {
         }
     }
 
-    /// The ownership record, if it is of this control plane and this build can read it.
+    /// Returns the ownership record if it belongs to this control plane and this build supports it.
     fn read_record<'m>(&self, found: &KeyValue, authority: &'m str) -> Result<OwnershipRecord<'m>, OwnershipError> {
         let prefix = self.as_in_etcd("/registry");
         let said: Value = serde_json::from_slice(&found.value).unwrap_or_default();
@@ -319,7 +320,7 @@ impl Client {
         Ok(OwnershipRecord { layout, authority, origin, is_half_given_back: said["givingBack"] == true })
     }
 
-    /// Writes whose it is, and its layout.
+    /// Writes the owner and the layout.
     async fn record(&self, record: &OwnershipRecord<'_>, expected: Expected) -> Result<Revision, EtcdError> {
         let mut value = json!({"layout": record.layout, "certificateAuthority": record.authority});
         if record.origin == Origin::TakenOver {
@@ -337,7 +338,7 @@ impl Client {
         }
     }
 
-    /// The first keys that begin so.
+    /// Returns the first keys with this prefix.
     pub(crate) async fn first_keys(&self, prefix: &str, limit: usize) -> Result<Vec<KeyValue>, EtcdError> {
         Ok(self.range(Query { prefix: prefix.into(), start_after: None, at: None, limit: Some(limit) }).await?.keys)
     }

@@ -1,4 +1,4 @@
-//! A kube-apiserver over the same keys: both at once would each undo what the other does.
+//! Detects a kube-apiserver that uses the same keys. Two control planes would undo each other's changes.
 
 use crate::{Client, members::Rivals};
 use berth_store::{
@@ -9,13 +9,14 @@ use futures::StreamExt;
 use std::{sync::Arc, time::Duration};
 use tokio::time::sleep;
 
-/// Where each kube-apiserver that runs renews a key, which a lease ends some seconds after it has stopped.
+/// The prefix of the keys that running kube-apiservers renew. A lease deletes a key some seconds after its server has
+/// stopped.
 const LEASES: &str = "/registry/masterleases/";
 /// The delay after a failure before the next check.
 const PAUSE: Duration = Duration::from_secs(1);
 
 impl Client {
-    /// The key of a kube-apiserver that runs over the same keys, as etcd has it.
+    /// Returns the key of a running kube-apiserver that uses the same keys, as in etcd.
     ///
     /// # Errors
     /// [`EtcdError`].
@@ -29,8 +30,8 @@ impl Client {
         Ok((lease, page.revision))
     }
 
-    /// None of these, which are one store, is written from now on while a kube-apiserver runs over the keys of any of them
-    /// ([`Etcd::barred`]). For as long as the runtime lives. Once for each client.
+    /// Blocks writes to all these clients of one store while a kube-apiserver uses the keys of any of them
+    /// ([`Etcd::barred`]). Runs as long as the runtime. Call it once per client.
     pub fn yield_to_rivals(clients: &[Self]) {
         let rivals = Arc::new(Rivals::new(clients.len()));
         for (index, client) in clients.iter().cloned().enumerate() {
@@ -45,11 +46,11 @@ impl Client {
         }
     }
 
-    /// Until something changes there, or etcd fails.
+    /// Returns when the keys change, or when etcd fails.
     async fn follow_rivals(&self, tell: impl FnOnce(Option<String>)) -> Result<(), EtcdError> {
         let (lease, revision) = self.find_rival().await?;
         tell(lease);
-        // As long as questions may come, etcd does not take their end for that of the watch.
+        // The sender must stay open, because its end would end the watch.
         let Watching { mut items, ask_progress: _asking } = self.watch(LEASES, revision.later(1));
         while let Some(item) = items.next().await {
             if let Watched::Changes(_) = item? {

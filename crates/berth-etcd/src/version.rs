@@ -1,4 +1,4 @@
-//! Which etcds there are, and what may be relied on.
+//! The releases of etcd, and their properties.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Version(pub u32, pub u32, pub u32);
 
 impl Version {
-    /// Of `3.5.13` or `3.6.0-rc.1`. What is no number counts as 0.
+    /// Parses `3.5.13` or `3.6.0-rc.1`. A part that is not a number counts as 0.
     #[must_use]
     pub(crate) fn parse(text: &str) -> Self {
         let number = |part: &str| part.split(|c: char| !c.is_ascii_digit()).next().unwrap_or_default().parse().unwrap_or_default();
@@ -16,7 +16,7 @@ impl Version {
         Self(next(), next(), next())
     }
 
-    /// Why it must not be used.
+    /// Returns why the release must not be used.
     pub(crate) fn fault(self) -> Option<&'static str> {
         match self {
             // Issue 13766 of etcd: a member that is killed under load may come back without writes that it had acknowledged.
@@ -26,7 +26,7 @@ impl Version {
         }
     }
 
-    /// Whether a progress that is asked for comes only when the watch has shown all before it: before these releases it could overtake events.
+    /// Whether requested progress never overtakes events. In older releases it could.
     pub(crate) fn reports_progress(self) -> bool {
         match self {
             Self(3, 4, patch) => 31 <= patch,

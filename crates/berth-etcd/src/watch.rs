@@ -1,5 +1,5 @@
-//! Watches: each a gRPC stream of its own, on a connection that carries nothing else. etcd reports progress only when all watches of a stream have
-//! caught up, so none shares one.
+//! Watches, each on a gRPC stream of its own, and on a separate connection. etcd reports progress only when all watches
+//! of a stream have caught up, so watches do not share streams.
 
 use crate::{
     calls,
@@ -26,12 +26,12 @@ use std::{
 use tokio::{sync::mpsc, task::AbortHandle};
 use tonic_prost::ProstCodec;
 
-/// How many answers wait for their reader; behind them etcd is held up.
+/// The maximum number of unread answers. Beyond it, etcd is slowed down.
 const ANSWERS_MAX: usize = 16;
 /// The size limit of a message. etcd sends fragments of at most the size of a request, 1.5 MiB by default, and advises against more than 10. So the
 /// memory of a watch is bounded, however much it has to catch up with.
 const MESSAGE_BYTES_MAX: usize = 32 << 20;
-/// How many questions wait for etcd: a progress that was asked for twice is asked for once too often.
+/// The maximum number of unsent progress requests. Further ones would be redundant.
 const QUESTIONS_MAX: usize = 4;
 
 type Item = Result<Watched, EtcdError>;
@@ -41,12 +41,12 @@ pub(crate) fn watch(members: Arc<Members>, prefix: &str, from: Revision) -> Watc
     let create = messages::WatchCreate { key, range_end, start_revision: to_wire(from), progress_notify: true, fragment: true };
     let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
     let (tell, items) = mpsc::channel(ANSWERS_MAX);
-    // The first question: without it etcd does not answer at all.
+    // The first message creates the watch. Without it, etcd does not answer at all.
     _ = ask.try_send(messages::WatchRequest { request: Some(Asked::Create(create)) });
     let runtime = members.runtime.clone();
     let task = runtime.spawn(async move {
         let error = follow(&members, questions, &tell).await;
-        // A caller that has gone needs no answer.
+        // A dropped receiver needs no answer.
         _ = tell.send(Err(error)).await;
     });
     let ask_progress = move || {
@@ -55,7 +55,7 @@ pub(crate) fn watch(members: Arc<Members>, prefix: &str, from: Revision) -> Watc
     Watching { items: Items { items, task: task.abort_handle() }.boxed(), ask_progress: Arc::new(ask_progress) }
 }
 
-/// What has come of a watch, which ends with it.
+/// The items of a watch. Dropping it ends the watch.
 struct Items {
     items: mpsc::Receiver<Item>,
     task: AbortHandle,
@@ -75,7 +75,7 @@ impl Drop for Items {
     }
 }
 
-/// Until the watch ends, and why.
+/// Runs until the watch ends, and returns the reason.
 async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::WatchRequest>, tell: &mpsc::Sender<Item>) -> EtcdError {
     let index = members.current();
     let token = members.token(index).await;
@@ -106,7 +106,7 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
     loop {
         let answer: Result<Option<messages::WatchAnswer>, _> = match select(pin!(answers.message()), &mut left).await {
             Either::Left((answer, _)) => answer,
-            // Calls find long before a watch that a member is silent.
+            // Calls detect a silent member long before a watch does.
             Either::Right(_) => return EtcdError::Unreachable(format!("etcd at {} no longer answers", members.endpoint(index))),
         };
         let answer = match answer {
@@ -127,7 +127,7 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
     }
 }
 
-/// Puts together what came in several messages.
+/// Joins the fragments of an answer.
 struct Whole {
     key_prefix: KeyPrefix,
     /// etcd has confirmed the watch.

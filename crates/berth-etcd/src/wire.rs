@@ -1,4 +1,4 @@
-//! Keys, revisions and transactions as etcd's messages have them, and back.
+//! Converts keys, revisions and transactions to etcd's messages and back.
 
 use crate::messages::{self, compare, operation};
 use berth_store::{
@@ -8,7 +8,7 @@ use berth_store::{
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// What the store's keys begin with.
+/// The prefix of the store's keys.
 pub(crate) const HERE: &str = "/registry";
 
 /// The prefix in etcd that replaces [`HERE`].
@@ -16,12 +16,12 @@ pub(crate) const HERE: &str = "/registry";
 pub(crate) struct KeyPrefix(Arc<str>);
 
 impl KeyPrefix {
-    /// `prefix` has no `/` at its end.
+    /// `prefix` must not end with `/`.
     pub(crate) fn new(prefix: &str) -> Self {
         Self(prefix.into())
     }
 
-    /// A key, or the beginning of keys, as etcd has it.
+    /// Returns a key or a key prefix in its form in etcd.
     pub(crate) fn there(&self, text: &str) -> Bytes {
         match text.strip_prefix(HERE) {
             Some(rest) if &*self.0 != HERE => [&self.0, rest].concat().into(),
@@ -29,7 +29,7 @@ impl KeyPrefix {
         }
     }
 
-    /// Returns the store's key for a key of etcd. `None` for one that is no text: Kubernetes writes no such key.
+    /// Returns the store's key for a key of etcd. `None` for one that is not text, which Kubernetes never writes.
     pub(crate) fn here(&self, bytes: &[u8]) -> Option<Key> {
         let text = std::str::from_utf8(bytes).ok()?;
         Some(match text.strip_prefix(&*self.0) {
@@ -38,11 +38,11 @@ impl KeyPrefix {
         })
     }
 
-    /// The first key that begins with `prefix`, and the end after the last one.
+    /// Returns the first key with `prefix`, and the end after the last one.
     pub(crate) fn bounds(&self, prefix: &str) -> (Bytes, Bytes) {
         let first = self.there(prefix);
         let mut end = first.to_vec();
-        // Text holds no byte 255, so the last one has one behind it.
+        // Text contains no byte 255, so the last byte can be incremented.
         match end.last_mut() {
             Some(last) => *last += 1,
             // To etcd a zero byte means "from the beginning" and "to the end".
@@ -84,7 +84,7 @@ impl KeyPrefix {
         messages::Operation { operation: Some(operation) }
     }
 
-    /// Reads where a key is.
+    /// Returns the operation that reads a key.
     pub(crate) fn read(&self, key: &Key) -> messages::Operation {
         let range = messages::Range { key: self.there(key.as_str()), keys_only: true, ..messages::Range::default() };
         messages::Operation { operation: Some(operation::Operation::Range(range)) }

@@ -1,4 +1,4 @@
-//! The client, and the store over it, with a real etcd.
+//! The client, and the store over it, against a real etcd.
 #![expect(clippy::disallowed_methods, reason = "writers, watchers and etcds that fail at the same time")]
 
 use crate::etcd::{
@@ -139,8 +139,8 @@ fn a_member_that_does_not_answer_is_left_for_another_and_reads_go_to_etcd_meanwh
     assert!(told.starts_with(&format!("no etcd answers: etcd at {gone}: ")) && told.contains("onnection refused"), "{told}");
 }
 
-/// A write that a member has forwarded to a leader that is then killed is lost. The member reports that after seven seconds, or 27: another member is
-/// asked sooner.
+/// A write that a member has forwarded to a leader that is then killed is lost. The member reports that after seven
+/// seconds, or 27. The client asks another member sooner.
 #[test]
 fn a_write_that_is_not_answered_is_given_up_sooner_where_another_member_can_be_asked() {
     let etcd = etcd!("");
@@ -163,7 +163,7 @@ fn a_write_that_is_not_answered_is_given_up_sooner_where_another_member_can_be_a
     assert_eq!(told, [within(10), within(3)]);
     let [_, other] = &clients;
     let done = other.wait(other.client.txn(put("a"))).expect("the other one answers");
-    // What was held back comes late, and changes nothing.
+    // The held-back request arrives late, and changes nothing.
     way.let_go();
     let again = open(vec![format!("http://127.0.0.1:{}", way.port)]);
     let Outcome::Done(revision) = done else { panic!("nobody has written: {done:?}") };
@@ -204,7 +204,7 @@ fn a_watch_that_has_much_to_catch_up_with_gets_all_of_it() {
     let etcd = etcd!("");
     let store = etcd.store(Arc::new(Pods), HISTORY);
     let before = block_on(store.revision(PODS)).expect("it answers");
-    // More than a message may be: it comes in fragments.
+    // More than the size of a message, so it comes in fragments.
     (0..90).for_each(|number| _ = create(&store, number, &"x".repeat(400_000)).expect("a new key"));
     let client = etcd.client();
     let all = Query { prefix: PODS.into(), start_after: None, at: None, limit: None };
@@ -222,7 +222,7 @@ fn a_watch_that_has_much_to_catch_up_with_gets_all_of_it() {
     assert_eq!(names(&late).len(), 90);
 }
 
-/// Who is not asked for a long time learns so how far everything is, and does not fall behind what is compacted.
+/// A watch without events still learns the current revision, so that it does not fall behind the compaction.
 #[test]
 fn etcd_reports_progress_without_a_request() {
     // In nanoseconds. 3.6 takes only the new name, others only the old one.
@@ -274,7 +274,7 @@ fn keys_that_go_at_about_the_same_time_share_a_lease() {
     let leases = client.wait(client.client.leases()).expect("it answers");
     assert!(matches!(&leases[..], [(_, left)] if (3600..=3661).contains(left)), "{leases:?}");
     client.wait(client.client.revoke(leases[0].0)).expect("it answers");
-    // All of them in one revision, which is shown as a whole.
+    // All deletions are in one revision, which is delivered as a whole.
     let gone = loop {
         if let WatchItem::Events(events) = block_on(watch.next()).expect("it goes on").expect("nothing is lost")
             && events.len() != 1
@@ -479,7 +479,7 @@ fn a_place_that_a_server_is_alive_over_is_not_given_back() {
     assert_eq!((give_back(), keys(&client)), (Ok(()), Vec::new()));
 }
 
-/// All keys of the place.
+/// Returns all keys below the prefix.
 fn keys(client: &etcd::TestClient) -> Vec<String> {
     let query = Query { prefix: "/registry/".into(), start_after: None, at: None, limit: None };
     let found = client.wait(client.client.range(query)).expect("it answers").keys;

@@ -1,7 +1,9 @@
-//! Two stores over an etcd of three members to which all kinds of things happen, and what their clients saw meanwhile: it can be put in one order
-//! (`berth-linear`), so nothing that was acknowledged is lost, no watcher misses, doubles or reorders anything, and revisions never go back.
+//! Two stores over an etcd of three members, during failures. The clients' observations must be linearizable
+//! (`berth-linear`). So no acknowledged write is lost, no watch misses, duplicates or reorders an event, and revisions
+//! never decrease.
 //!
-//! `BERTH_FAULTS_MINUTES` is the duration: `cargo xtask faults --minutes N`. A history that cannot be put in order is kept in `target/linear/`.
+//! `BERTH_FAULTS_MINUTES` is the duration: `cargo xtask faults --minutes N`. A history that is not linearizable is kept
+//! in `target/linear/`.
 #![expect(
     clippy::disallowed_methods,
     clippy::disallowed_types,
@@ -43,13 +45,13 @@ use std::{
 
 const PODS: &str = "/registry/pods/";
 const NAMES: [&str; 5] = ["a", "b", "c", "d", "e"];
-/// Those that the first asker of each store may delete.
+/// The keys that the first client of each store may delete.
 const OWN: [&[&str]; 2] = [&["a", "b"], &["c", "d"]];
-/// What ends the watches.
+/// The key that ends the watches.
 const END: &str = "end";
-/// How many writes each store is to have acknowledged before and after something happens.
+/// The number of acknowledged writes per store before and after a fault.
 const WRITES: usize = 60;
-/// So that a history stays as short as can be checked in a moment: between two requests of a client.
+/// The pause between two requests of a client, so that a history is short enough for a fast check.
 const PAUSE: Duration = Duration::from_millis(2);
 
 struct Pods;
@@ -64,7 +66,7 @@ impl Layout for Pods {
     }
 }
 
-/// What happens.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     MemberKilled,
@@ -72,13 +74,13 @@ enum Fault {
     MemberReplaced,
     MajorityLost,
     AllHang,
-    /// Nothing arrives any more between one of the stores and all members, without an error.
+    /// No traffic passes between one of the stores and all members, without an error.
     StoreCutOff,
     CompactedUnderASlowWatcher,
     NoSpace,
-    /// As [`Fault::StoreCutOff`], where it is the network that goes.
+    /// The same as [`Fault::StoreCutOff`], by a cut in the network.
     CableOut,
-    /// The leader and the other members do not reach each other, and clients reach them all.
+    /// The leader and the other members are partitioned. Clients reach all of them.
     LeaderAlone,
 }
 
@@ -93,26 +95,26 @@ const FAULTS: [Fault; 8] = [
     Fault::NoSpace,
 ];
 
-/// Where each member is on a machine of its own.
+/// The faults of members on separate machines.
 const FAULTS_OF_CABLES: [Fault; 2] = [Fault::CableOut, Fault::LeaderAlone];
-/// The switch by which members reach each other there; behind it are those of the two stores.
+/// The switch between the members. The next ones are those of the two stores.
 const PEERS: usize = 0;
 
-/// What all clients saw of a round, and one clock.
+/// The observations of all clients in a round, with one clock.
 struct Recorder {
     started: Instant,
-    /// What the keys of this round begin with: none is there before it.
+    /// The key prefix of this round, which is unused before.
     prefix: String,
     operations: Mutex<Vec<Operation>>,
-    /// Writes that were acknowledged, by store.
+    /// The number of acknowledged writes by store.
     written: [AtomicUsize; 2],
     is_over: AtomicBool,
-    /// Whether watchers look.
+    /// Whether watches read slowly.
     is_slow: AtomicBool,
 }
 
 impl Recorder {
-    /// Microseconds.
+    /// Returns the time in microseconds.
     fn now(&self) -> Moment {
         Moment(u64::try_from(self.started.elapsed().as_micros()).expect("not that long"))
     }
@@ -127,12 +129,12 @@ impl Recorder {
         Key::new(&format!("{}{name}", self.prefix))
     }
 
-    /// Until each store has acknowledged so many more writes.
+    /// Waits until each store has acknowledged this many more writes.
     fn more(&self) {
         [0, 1].map(|store| self.enough(store)).into_iter().for_each(|(store, enough)| self.until(store, enough));
     }
 
-    /// Until this one has.
+    /// Waits for this store.
     fn more_of(&self, store: usize) {
         let (store, enough) = self.enough(store);
         self.until(store, enough);
@@ -147,7 +149,7 @@ impl Recorder {
     }
 }
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -157,18 +159,18 @@ impl Dice {
     }
 }
 
-/// One who asks a store for one thing after the other.
+/// A client that sends one request after the other.
 struct Asker {
     name: String,
     place: usize,
-    /// The keys that it may delete. Each belongs to one client: an unanswered deletion is reported as done if the key is deleted, by whichever client
-    /// (decision 23), so two might have deleted one version.
+    /// The keys that it may delete. Each belongs to one client: an unanswered deletion is reported as done if any
+    /// client has deleted the key (decision 23), so two clients might report the deletion of one version.
     own: &'static [&'static str],
     store: Arc<EtcdStore>,
     recorder: Arc<Recorder>,
     dice: Dice,
     count: usize,
-    /// What it last saw of each key.
+    /// The last observed revision of each key.
     seen: BTreeMap<&'static str, Revision>,
 }
 
@@ -216,7 +218,7 @@ impl Asker {
         self.recorder.record(&self.name, invoked, request);
     }
 
-    /// Creates what it does not know, and changes or deletes what it does.
+    /// Creates an unknown key, and changes or deletes a known one.
     fn write(&mut self, name: &'static str) {
         self.count += 1;
         let key = self.recorder.key(name);
@@ -250,7 +252,7 @@ impl Asker {
     }
 }
 
-/// Watches everything, from a list on, and from another one where it fell behind, until the end.
+/// Lists and watches everything, and lists again after falling behind, until the end.
 fn watch(name: &str, store: &EtcdStore, recorder: &Recorder) {
     let mut is_over = false;
     while !is_over {
@@ -306,7 +308,7 @@ fn event(change: &berth_store::Event) -> Event {
     }
 }
 
-/// As the registry answers clients. `taken` is the reason of a write that is refused because it found another version.
+/// Returns the outcome as the registry reports it. `taken` is the reason of a write that found another version.
 fn outcome<T>(written: Result<Arc<Entry>, WriteError>, told: impl FnOnce(&Entry) -> T, taken: Reason) -> Outcome<T> {
     match written {
         Ok(entry) => Outcome::Ok(told(&entry)),
@@ -325,9 +327,9 @@ fn unread(error: &ReadError) -> Reason {
     }
 }
 
-/// What is between a store and the members.
+/// The connection between a store and the members.
 trait Way {
-    /// Nothing arrives any more, on either side.
+    /// Stops all traffic in both directions.
     fn cut(&self);
     fn restore(&self);
 }
@@ -367,11 +369,12 @@ impl Machines for Network {
     }
 }
 
-/// A cluster, two stores over it, and the rounds that were.
+/// A cluster, two stores over it, and the completed rounds.
 struct Deployment {
     cluster: Cluster,
     stores: [Arc<EtcdStore>; 2],
-    /// Two more, and the ways of each to the members. A killed member refuses connections, but a client behind a way does not learn of that.
+    /// Two further stores, and their connections to the members. A killed member refuses connections, but a client
+    /// behind a proxy does not learn of that.
     by_ways: [Arc<EtcdStore>; 2],
     ways: [Box<dyn Way>; 2],
     rounds: usize,
@@ -392,7 +395,7 @@ impl Deployment {
         Self { stores, by_ways, ways: ways.map(|ways| Box::new(ways) as Box<dyn Way>), cluster, rounds: 0, dice: Dice(seed) }
     }
 
-    /// The same, of members that each have a machine, and stores that each have cables of their own to them.
+    /// Creates one with a machine per member, and with separate cables for each store.
     fn of_machines(seed: u64) -> Self {
         let cluster = Cluster::on(Network::new(3, 3));
         let switches = [PEERS + 1, PEERS + 2];
@@ -406,7 +409,7 @@ impl Deployment {
         Self { by_ways: stores.clone(), stores, ways, cluster, rounds: 0, dice: Dice(seed) }
     }
 
-    /// Lets that happen while clients read and write, and checks what they saw.
+    /// Causes the fault while clients read and write, and checks their observations.
     fn round(&mut self, fault: Fault) {
         if fault == Fault::StoreCutOff {
             std::mem::swap(&mut self.stores, &mut self.by_ways);
@@ -450,7 +453,7 @@ impl Deployment {
         println!("{fault:?}: {operations} operations on {keys} keys, {unknown} of unknown outcome, in {:.1?}", began.elapsed());
     }
 
-    /// So many threads for each store.
+    /// Spawns this many threads for each store.
     fn spawn<F>(&mut self, recorder: &Arc<Recorder>, each: usize, run: F) -> Vec<JoinHandle<()>>
     where
         F: Fn(String, usize, usize, Arc<EtcdStore>, Arc<Recorder>, u64) + Copy + Send + 'static,
@@ -534,7 +537,7 @@ fn store_over(cluster: &Cluster, endpoints: Vec<String>) -> Arc<EtcdStore> {
     Arc::new(EtcdStore::new(Arc::new(client.client), Arc::new(Pods), 64 << 20, &env(cluster.runtime.handle())))
 }
 
-/// Reports where the history is, if it cannot be put in order.
+/// Checks a history. If it is not linearizable, reports where it is kept.
 fn checked(fault: Fault, history: &[Operation]) -> Checked {
     berth_linear::check(history, Effort::default()).unwrap_or_else(|faults| {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/linear");
@@ -562,7 +565,7 @@ fn whatever_happens_to_cables_what_clients_see_can_be_put_in_one_order() {
     }
 }
 
-/// Each fault once, and then random ones for the requested duration.
+/// Runs each fault once, and then random ones for the requested duration.
 fn rounds(mut world: Deployment, faults: &[Fault]) {
     let minutes = std::env::var("BERTH_FAULTS_MINUTES").ok().and_then(|minutes| minutes.parse().ok());
     let long = minutes.map(|minutes: u64| Duration::from_secs(60 * minutes));
@@ -575,7 +578,7 @@ fn rounds(mut world: Deployment, faults: &[Fault]) {
     println!("{} rounds in {:.0?}", world.rounds, began.elapsed());
 }
 
-/// Otherwise it would hang until the others are back, without an error.
+/// Otherwise the member would hang without an error until the others are back.
 #[test]
 fn a_watch_ends_at_a_member_that_has_lost_the_others() {
     if !etcd::upstream_is_here() {

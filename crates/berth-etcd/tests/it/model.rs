@@ -1,5 +1,5 @@
-//! The model of etcd that the store and the simulation are tested over, held against a real one: the same is done to both, drawn by lot, and both must answer the
-//! same.
+//! Compares the model of etcd in the store's tests and the simulation with a real etcd: both execute the same random
+//! operations and must return the same.
 
 use crate::etcd::{self, Etcd as RealEtcd, TestClient, env};
 use berth_store::{
@@ -21,10 +21,10 @@ use std::{
 const KEYS: [&str; 6] =
     ["/registry/pods/a/x", "/registry/pods/a/y", "/registry/pods/b/x", "/registry/nodes/x", "/registry/nodes/y", "other"];
 const PREFIXES: [&str; 5] = ["/registry/", "/registry/pods/", "/registry/pods/a/", "/registry/nodes/x", "/registry/none/"];
-/// How long the clients wait until they ask again how far a watch is.
+/// The interval of progress requests.
 const ASK_AGAIN: SignedDuration = SignedDuration::from_millis(20);
 
-/// Numbers from a seed.
+/// Random numbers from a seed.
 struct Dice(u64);
 
 impl Dice {
@@ -38,7 +38,7 @@ impl Dice {
     }
 }
 
-/// Nothing is drawn here.
+/// No random numbers are used here.
 struct NoRng;
 
 impl Rng for NoRng {
@@ -47,10 +47,10 @@ impl Rng for NoRng {
     }
 }
 
-/// What is done. A lease is named by when it was granted.
+/// An operation. A lease is identified by the order of grants.
 #[derive(Clone, Debug)]
 enum Act {
-    /// What is written, and what is only compared.
+    /// The writes, and the revisions that are only compared.
     Txn(Vec<(&'static str, Expected, Option<String>, Option<usize>)>, Vec<(&'static str, Revision)>),
     Range(Query),
     Watch(&'static str, Revision),
@@ -60,7 +60,7 @@ enum Act {
     Newest,
 }
 
-/// One of the two, and the leases that it has granted.
+/// One of the two sides, and its leases.
 struct Side {
     etcd: Arc<dyn Etcd>,
     clock: Arc<dyn Clock>,
@@ -72,7 +72,7 @@ impl Side {
         Arc::new(Self { etcd, clock, leases: Mutex::default() })
     }
 
-    /// What it answers, as text.
+    /// Executes an operation and returns the answer as text.
     async fn answer(self: Arc<Self>, step: Act) -> String {
         let leases = self.leases.lock().expect("nothing panics under it").clone();
         match step {
@@ -88,7 +88,7 @@ impl Side {
             }
             Act::Range(query) => {
                 let mut page = self.etcd.range(query).await;
-                // Leases are named as each of them likes.
+                // Each side has its own lease ids.
                 page.iter_mut().flat_map(|page| &mut page.keys).for_each(|found| found.lease = None);
                 shown(page)
             }
@@ -103,7 +103,7 @@ impl Side {
         }
     }
 
-    /// All that a watch shows up to the newest revision, in order.
+    /// Returns all events of a watch up to the newest revision, in order.
     async fn watched(&self, prefix: &str, from: Revision) -> Result<Vec<Change>, EtcdError> {
         let newest = self.etcd.revision().await?;
         let mut watching = self.etcd.watch(prefix, from);
@@ -122,7 +122,7 @@ impl Side {
     }
 }
 
-/// Errors without their words, which are etcd's own.
+/// Formats an answer. Errors are without their messages, which are etcd's own.
 fn shown<T: Debug>(answer: Result<T, EtcdError>) -> String {
     match answer {
         Ok(answer) => format!("{answer:?}"),
@@ -148,7 +148,7 @@ fn draw(dice: &mut Dice, newest: u64, leases: usize, seen: &[Expected; KEYS.len(
                 (KEYS[at], expected, value, lease.map(|lease| usize::try_from(lease).expect("it fits")))
             });
             let writes: Vec<_> = writes.collect();
-            // One that is not written.
+            // Another key, which is not written.
             let other = usize::try_from((first + count) % 6).expect("it fits");
             let compared = (dice.below(3) == 0).then(|| match seen[other] {
                 Expected::At(seen) if 0 < dice.below(4) => (KEYS[other], seen),
@@ -171,7 +171,7 @@ fn draw(dice: &mut Dice, newest: u64, leases: usize, seen: &[Expected; KEYS.len(
     }
 }
 
-/// The model, and the time that it lives in.
+/// The model and its virtual time.
 struct Modeled {
     time: VirtualTime,
     process: Process,
@@ -232,7 +232,7 @@ fn the_model_answers_as_a_real_etcd_does() {
             done.push(format!("{step:?}"));
             let answers = if let Act::Revoke(number) = step {
                 let lease = |side: &Side| side.leases.lock().expect("nothing panics under it")[number];
-                // One that is over already is no error here.
+                // A lease that has already ended is no error here.
                 _ = client.wait(client.client.revoke(lease(&sides.0)));
                 modelled.model.revoke(lease(&sides.1));
                 (String::new(), String::new())

@@ -1,4 +1,4 @@
-//! Users of etcd: what a password is shown for, and what little a user needs to be allowed.
+//! Users of etcd: when a password is sent, and which rights a user needs.
 #![expect(clippy::disallowed_methods, reason = "callers at the same time")]
 
 use crate::etcd::{self, Etcd, TestClient, eventually, gateway};
@@ -28,7 +28,7 @@ fn open(etcd: &Etcd, name: &str) -> TestClient {
     etcd.open(&Options { user, ..etcd.options() }).expect("it is let in")
 }
 
-/// etcd makes a hash of a password that is made to be slow: a tenth of a second for each call would be all that it does.
+/// etcd hashes a password deliberately slowly. A tenth of a second per call would dominate the cost of every call.
 #[test]
 fn a_password_is_shown_once_for_as_long_as_etcd_knows_its_token_however_many_call() {
     if !etcd::is_here() {
@@ -56,7 +56,7 @@ fn a_password_is_shown_once_for_as_long_as_etcd_knows_its_token_however_many_cal
     }
 }
 
-/// No administrator of etcd: who is asked how it is, and for its newest revision, must not want more.
+/// Requests for the health and the newest revision must not require an administrator's rights.
 #[test]
 fn a_user_who_may_read_and_write_the_keys_needs_nothing_else() {
     if !etcd::is_here() {

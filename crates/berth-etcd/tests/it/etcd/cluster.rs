@@ -1,4 +1,4 @@
-//! Three members of one etcd, and what befalls them.
+//! An etcd of three members, and its failures.
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests have other programs, files and the real time")]
 
@@ -21,7 +21,7 @@ use tempfile::TempDir;
 
 pub(crate) struct Cluster {
     program: PathBuf,
-    /// `None`: all are on this one.
+    /// `None`: all members are on this machine.
     machines: Option<Box<dyn Machines>>,
     members: Vec<Member>,
     settings: &'static str,
@@ -31,13 +31,14 @@ pub(crate) struct Cluster {
 
 /// A machine for each member.
 pub(crate) trait Machines: Send + Sync {
-    /// By which a member is reached by the others, and by who looks after them.
+    /// Returns the address of a member, for the other members and the test.
     fn address(&self, member: usize) -> String;
-    /// What runs a program there.
+    /// Returns a command that runs a program on the machine.
     fn run(&self, member: usize, program: &Path) -> Command;
 }
 
-/// Files by which members know each other, and clients and members: an authority's certificate, one that it has signed for 127.0.0.1, and its key.
+/// Files for TLS between members, and with clients: a CA certificate, a certificate for 127.0.0.1 signed by it, and its
+/// key.
 pub(crate) struct Secured {
     pub(crate) authority: String,
     pub(crate) certificate: String,
@@ -62,23 +63,23 @@ struct Member {
     folder: TempDir,
     client: String,
     peer: String,
-    /// The address of its metrics, open to each user of this machine.
+    /// The address of its metrics, which every user of this machine can read.
     metrics: String,
     child: Option<Child>,
 }
 
 impl Cluster {
-    /// Of etcd 3.6, with more lines of its configuration.
+    /// Starts etcd 3.6 with further configuration lines.
     pub(crate) fn start(settings: &'static str) -> Self {
         Self::of(upstream(), settings, None, None)
     }
 
-    /// The same, each on a machine of its own.
+    /// Starts it with a machine per member.
     pub(crate) fn on(machines: impl Machines + 'static) -> Self {
         Self::of(upstream(), "", None, Some(Box::new(machines)))
     }
 
-    /// Of whichever etcd there is, with TLS.
+    /// Starts any available etcd with TLS.
     pub(crate) fn of_any(secured: Secured) -> Self {
         Self::of(program(), "", Some(secured), None)
     }
@@ -92,7 +93,7 @@ impl Cluster {
         let program = program.clone().expect("whoever starts one has asked whether there is one");
         let scheme = if secured.is_some() { "https" } else { "http" };
         let places: Vec<_> = (0..9).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
-        // A port that is free here is also free on a machine of its own.
+        // A port that is free here is also free on a separate machine.
         let address = |member: usize| machines.as_ref().map_or_else(|| "127.0.0.1".to_owned(), |machines| machines.address(member));
         let place = |(number, free): (usize, TcpListener)| {
             let port = free.local_addr().expect("it has one").port();
@@ -126,20 +127,20 @@ impl Cluster {
         TestClient { client: runtime.block_on(Client::open(&options)).expect("it answers"), runtime }
     }
 
-    /// Ends a member as if its machine had failed.
+    /// Stops a member as if its machine had failed.
     pub(crate) fn kill(&mut self, index: usize) {
         let mut child = self.members[index].child.take().expect("it runs");
         child.kill().expect("it is ours");
         child.wait().expect("it is ours");
     }
 
-    /// Members that were killed come back with what they had. None serves before there is a majority.
+    /// Restarts killed members with their data. None serves before there is a majority.
     pub(crate) fn start_again(&mut self, indices: &[usize]) {
         indices.iter().for_each(|index| self.run(*index, "new"));
         indices.iter().for_each(|index| self.serves(*index));
     }
 
-    /// Takes a member out that is no more, and another in its place, without anything of what it had.
+    /// Replaces a dead member by another one without data.
     pub(crate) fn replace(&mut self, index: usize) {
         self.kill(index);
         let other = self.members[(index + 1) % 3].client.clone();
@@ -148,7 +149,7 @@ impl Cluster {
         let gone = members["members"].as_array().expect("a list").iter().find(is_it).expect("it is one of them");
         let peer = &self.members[index].peer;
         for (path, asked) in [("remove", json!({"ID": gone["ID"]})), ("add", json!({"peerURLs": [peer]}))] {
-            // Members that came back a moment ago must have met first.
+            // Restarted members must first connect to each other.
             eventually("etcd changes its members", || try_post(&other, &format!("/v3/cluster/member/{path}"), &asked).is_ok());
         }
         self.members[index].folder = tempfile::tempdir().expect("a temporary folder");
@@ -156,7 +157,7 @@ impl Cluster {
         self.serves(index);
     }
 
-    /// The member that leads.
+    /// Returns the leader.
     pub(crate) fn leader(&self) -> usize {
         let mut leader = None;
         eventually("somebody leads", || {
@@ -178,7 +179,7 @@ impl Cluster {
         let Member { folder, client, peer, metrics, child } = &mut self.members[index];
         let listens = match &self.machines {
             None => client.clone(),
-            // By whichever way clients come.
+            // Reachable through every network of the clients.
             Some(machines) => client.replace(&machines.address(index), "0.0.0.0"),
         };
         // Without fsync, since only a power loss would show the difference.
@@ -203,7 +204,7 @@ impl Cluster {
         *child = Some(command.spawn().expect("etcd runs"));
     }
 
-    /// Waits until a member answers.
+    /// Waits until a member responds.
     fn serves(&mut self, index: usize) {
         let options = self.options(vec![self.members[index].client.clone()]);
         let Member { child, folder, .. } = &mut self.members[index];

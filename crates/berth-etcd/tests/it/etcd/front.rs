@@ -1,5 +1,5 @@
-//! A proxy before servers: passes connections on to one that accepts them, byte for byte. It can hold back what clients send, be slow, and be cut, like
-//! a network.
+//! A TCP proxy in front of servers, which forwards connections to one that accepts them. It can hold back requests,
+//! delay them, and be cut like a network.
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests have sockets and the real time")]
 
@@ -41,7 +41,7 @@ struct FrontState {
 }
 
 impl Front {
-    /// Before servers at these ports.
+    /// Starts a proxy in front of servers at these ports.
     pub(crate) async fn before(servers: Vec<u16>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let port = listener.local_addr().expect("it has one").port();
@@ -64,7 +64,7 @@ impl Front {
         Self { port, state, accepting }
     }
 
-    /// From now on before these.
+    /// Replaces the servers.
     pub(crate) fn set(&self, servers: Vec<u16>) {
         *self.state.servers.lock().unwrap_or_else(PoisonError::into_inner) = servers;
     }
@@ -84,7 +84,7 @@ impl Front {
         self.state.are_answers_held.send_replace(true);
     }
 
-    /// Passes all of it on after all.
+    /// Forwards everything that was held back.
     pub(crate) fn let_go(&self) {
         self.state.is_held.send_replace(false);
         self.state.are_answers_held.send_replace(false);
@@ -95,12 +95,12 @@ impl Front {
         self.state.sent_bytes.load(Ordering::Relaxed)
     }
 
-    /// Nothing arrives any more, on either side. Neither side learns of new connections or of the end of old ones.
+    /// Stops all traffic in both directions. Neither side learns of new or ended connections.
     pub(crate) fn cut(&self) {
         self.state.is_cut.send_replace(true);
     }
 
-    /// All that was sent meanwhile arrives, as TCP sends it again.
+    /// Forwards everything that was sent since the cut, as TCP retransmits it.
     pub(crate) fn restore(&self) {
         self.state.is_cut.send_replace(false);
     }
@@ -134,7 +134,7 @@ impl FrontState {
     }
 }
 
-/// The sender.
+/// The sending side.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Side {
     Client,
@@ -147,7 +147,7 @@ impl Drop for Front {
     }
 }
 
-/// To the next server in turn that takes it.
+/// Forwards to the next server that accepts the connection.
 async fn serve(client: TcpStream, state: Arc<FrontState>) {
     state.is_whole().await;
     let servers = state.servers.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -1,4 +1,4 @@
-//! Real etcds for tests, and the tasks of what is tested.
+//! Real etcds for tests, and the runtime of their clients.
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "tests have other programs, files and the real time")]
 
@@ -29,13 +29,13 @@ use std::{
 use tempfile::TempDir;
 use tokio::runtime::{Handle, Runtime};
 
-/// How long anything may take that must happen.
+/// The maximum time to wait for an expected event.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Accepts a value of berth's largest size with its overhead. etcd's own default is exactly that size for a complete request.
 pub(crate) const PATIENT: &str = "max-request-bytes: 1703936\n";
 
-/// One member of its own, with a runtime for its clients. Ends with this.
+/// A single member, with a runtime for its clients. Dropping it stops both.
 pub(crate) struct Etcd {
     program: PathBuf,
     folder: TempDir,
@@ -45,7 +45,7 @@ pub(crate) struct Etcd {
     runtime: Tasks,
 }
 
-/// A runtime, whose tasks end with it, also where the thread that drops it may not block.
+/// A runtime whose tasks end with it, even if the dropping thread may not block.
 pub(crate) struct Tasks(Option<Runtime>);
 
 impl Tasks {
@@ -69,7 +69,7 @@ impl Drop for Tasks {
 }
 
 impl Etcd {
-    /// An empty one with more lines of its configuration, where there is one.
+    /// Starts an empty etcd with further configuration lines, if one is available.
     pub(crate) fn start(settings: &str) -> Self {
         Self::of(program().clone().expect("whoever starts one has asked whether there is one"), settings)
     }
@@ -91,7 +91,7 @@ impl Etcd {
         Self { program, folder, settings: settings.into(), child, endpoint, runtime }
     }
 
-    /// The same, with its JSON gateway, which does not find a member that chose its port itself.
+    /// Starts it with its JSON gateway, which does not find a member that chose its port itself.
     pub(crate) fn with_gateway(settings: &str) -> Self {
         let mut etcd = Self::start(settings);
         etcd.kill();
@@ -99,13 +99,13 @@ impl Etcd {
         etcd
     }
 
-    /// Ends it as if the machine had failed.
+    /// Stops it as if the machine had failed.
     pub(crate) fn kill(&mut self) {
         self.child.kill().expect("it is ours");
         self.child.wait().expect("it is ours");
     }
 
-    /// The same, at the same place.
+    /// Restarts it with the same data and address.
     pub(crate) fn start_again(&mut self) {
         let address = self.endpoint.rsplit('/').next().expect("an address").to_owned();
         (self.child, self.endpoint) = run(&self.program, &self.folder, &self.settings, &address);
@@ -152,7 +152,8 @@ impl TestClient {
         self.runtime.block_on(future)
     }
 
-    /// Until the time is come, and what was to go by then is gone: leases end up to a second late, at whole seconds of their own.
+    /// Waits until `now`, and until keys that expire by then are deleted. Leases end up to a second late, at whole
+    /// seconds.
     pub(crate) fn pass(&self, now: Timestamp) {
         let left = now.duration_since(Timestamp::now());
         if let Ok(left) = left.try_into() {
@@ -165,7 +166,7 @@ impl TestClient {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition is true.
 pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     let started = Instant::now();
     while !is_so() {
@@ -174,10 +175,11 @@ pub(crate) fn eventually(what: &str, mut is_so: impl FnMut() -> bool) {
     }
 }
 
-/// Runs etcd until it serves; gives where.
+/// Starts etcd and waits until it serves. Returns its address.
 fn run(program: &Path, folder: &TempDir, settings: &str, address: &str) -> (Child, String) {
     let (file, log, data) = (folder.path().join("etcd.yaml"), folder.path().join("log"), folder.path().join("data"));
-    // Only this test connects: no peer, no advertised address. Without fsync, since only a power loss would show the difference.
+    // Only this test connects: no peer and no advertised address. Without fsync, because only a power failure would
+    // show the difference.
     let text = format!(
         "name: m0\ndata-dir: {}\nlisten-client-urls: http://{address}\nadvertise-client-urls: http://127.0.0.1:1\n\
          listen-peer-urls: http://127.0.0.1:0\ninitial-advertise-peer-urls: http://127.0.0.1:1\ninitial-cluster: m0=http://127.0.0.1:1\n\
@@ -224,8 +226,8 @@ pub(crate) fn reports_progress() -> bool {
     tells
 }
 
-/// The etcd that `BERTH_ETCD` names; else 3.6 from the folder that `BERTH_UPSTREAM` names, or from `../shared/upstream`; else Debian's, which
-/// `cargo xtask test` unpacks.
+/// Returns the etcd in `BERTH_ETCD`. Otherwise returns 3.6 from the folder `BERTH_UPSTREAM` or from
+/// `../shared/upstream`, or Debian's, which `cargo xtask test` unpacks.
 pub(crate) fn program() -> &'static Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -246,7 +248,7 @@ fn of_debian() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/tools/etcd-server/usr/bin/etcd")
 }
 
-/// 3.6 from the folder that `BERTH_UPSTREAM` names, or from `../shared/upstream`.
+/// Returns 3.6 from the folder `BERTH_UPSTREAM`, or from `../shared/upstream`.
 pub(crate) fn upstream() -> &'static Result<PathBuf, String> {
     static FOUND: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     FOUND.get_or_init(|| {
@@ -267,7 +269,7 @@ fn unpacked(archive: &Path, tools: &Path) -> Result<PathBuf, String> {
         if !status.is_ok_and(|status| status.success()) {
             return Err(format!("tar does not unpack etcd from {}", archive.display()));
         }
-        // Others may do the same.
+        // Other tests may do the same.
         fs::rename(part.path().join("etcd"), &program).map_err(|error| error.to_string())?;
     }
     Ok(program)
@@ -278,7 +280,7 @@ pub(crate) fn upstream_is_here() -> bool {
     upstream().as_ref().map_err(|reason| skip(Tool::Etcd36, reason)).is_ok()
 }
 
-/// The machine's time, and tasks on a runtime.
+/// The machine's clock, and tasks on a runtime.
 pub(crate) fn env(runtime: &Handle) -> Env {
     let machine = Arc::new(Machine(runtime.clone()));
     Env { clock: machine.clone(), rng: machine.clone(), spawner: machine }

@@ -1,4 +1,4 @@
-//! Networks within the machine, for who is not its root: other machines, and cables to them that can be out.
+//! Networks within the machine, for users other than root: further machines, and cables to them that can be unplugged.
 #![allow(dead_code, reason = "each test uses a part")]
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "tests run other programs, and show what they say")]
 
@@ -9,14 +9,15 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-/// Set in a test that runs in namespaces of its own.
+/// Set in a test that runs in its own namespaces.
 const INSIDE: &str = "BERTH_TEST_INSIDE";
 
-/// What a test wants to make there, as commands of a shell.
+/// Shell commands for what a test needs.
 pub(crate) const CABLE: &str = "ip link add near type veth peer name far";
 pub(crate) const SWITCH: &str = "ip link add near type veth peer name far && ip link add switch type bridge";
 
-/// Whether this runs as root of namespaces of its own. If not, the test is run once more so, where what it wants can be had, and has nothing to do here.
+/// Whether this process is root in its own namespaces. If not, it runs the test again in namespaces if the machine
+/// supports `wants`, and this run has nothing to do.
 pub(crate) fn is_inside(test: &str, wants: &str) -> bool {
     if env::var_os(INSIDE).is_some() {
         return true;
@@ -45,15 +46,15 @@ pub(crate) fn ip(arguments: &[&str]) {
     assert!(Command::new("ip").args(arguments).status().expect("it is here").success(), "{arguments:?}");
 }
 
-/// Machines, each with a cable to each of some switches, at which this one is too.
+/// Machines, each with a cable to each of some switches. The test's machine is connected to the switches too.
 pub(crate) struct Network {
     machines: Vec<Machine>,
 }
 
-/// A network of its own, which is there as long as this waits.
+/// A network namespace, which exists as long as this process waits.
 struct Machine(Child);
 
-/// Whether anything passes.
+/// Whether a cable transmits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cable {
     In,
@@ -81,31 +82,31 @@ impl Network {
         network
     }
 
-    /// Where a machine is, by a switch.
+    /// Returns the address of a machine at a switch.
     pub(crate) fn address(machine: usize, switch: usize) -> String {
         format!("10.253.{switch}.{}", 10 + machine)
     }
 
-    /// A program there.
+    /// Returns a command that runs on a machine.
     pub(crate) fn command(&self, machine: usize) -> Command {
         self.machines[machine].command()
     }
 
-    /// Of a machine, to a switch.
+    /// Sets the cable from a machine to a switch.
     pub(crate) fn set(machine: usize, switch: usize, cable: Cable) {
         let state = if cable == Cable::In { "up" } else { "down" };
         ip(&["link", "set", &port(machine, switch), state]);
     }
 }
 
-/// The switch's end of a cable.
+/// Returns the switch's end of a cable.
 fn port(machine: usize, switch: usize) -> String {
     format!("port{switch}-{machine}")
 }
 
 impl Machine {
     fn start() -> Self {
-        // Reports that it runs, and stays until its input is closed.
+        // Reports its start, and runs until its input is closed.
         let mut command = Command::new("unshare");
         command.args(["-n", "sh", "-c", "ip link set lo up; echo; read end"]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it ran a moment ago");

@@ -24,7 +24,7 @@ impl Authority {
         &self.1.0
     }
 
-    /// A certificate for that name, or address.
+    /// Returns a certificate for this name or address.
     pub(crate) fn pair(&self, name: &str) -> Pair {
         let issuer = Issuer::new(self.0.clone(), KeyPair::from_pem(&self.1.1).expect("its own"));
         let key = KeyPair::generate().expect("a key");
@@ -33,7 +33,7 @@ impl Authority {
     }
 }
 
-/// A file in the folder; its path.
+/// Writes a file into the folder. Returns its path.
 pub(crate) fn file(folder: &Path, name: &str, text: &str) -> String {
     let path = folder.join(name);
     fs::write(&path, text).expect("the folder is ours");
