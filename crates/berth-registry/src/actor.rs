@@ -1,20 +1,20 @@
-//! Who acts: the server itself, or a user.
+//! The actor of a request: the server itself, or a user.
 
 use berth_rbac::User;
 use std::sync::Arc;
 
-/// Who acts. Every verb that depends on it takes it, and it has no default: a caller that is forgotten does not compile.
+/// The actor. Every verb that depends on it takes it as a parameter, without a default.
 #[derive(Clone, Debug)]
 pub enum Actor {
-    /// The server itself: its controllers, and what a write entails. It may do everything.
+    /// The server itself: its controllers, and follow-up writes. It has all rights.
     System,
-    /// A user, as far as roles, bindings and shares allow. That the user may make this request, the caller has asked
-    /// [`Registry::authorize`](crate::Registry::authorize); the registry checks what the request does besides.
+    /// A user, limited by roles, bindings and shares. The caller has authorized the request with
+    /// [`Registry::authorize`](crate::Registry::authorize). The registry checks further rights that the request needs.
     User(Arc<User>),
 }
 
 impl Actor {
-    /// The user who is recorded as the author; `None`: the server itself.
+    /// Returns the user for records of the author. `None`: the server itself.
     #[must_use]
     pub fn user(&self) -> Option<&User> {
         match self {
@@ -23,7 +23,7 @@ impl Actor {
         }
     }
 
-    /// The user, unless this actor may do everything, as administrators and the server itself.
+    /// Returns the user, unless this actor has all rights, such as an administrator and the server itself.
     pub(crate) fn limited(&self) -> Option<&User> {
         self.user().filter(|user| !user.is_master())
     }

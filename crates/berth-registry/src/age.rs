@@ -8,13 +8,14 @@ const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const YEAR: i64 = 365 * DAY;
 
-/// How long ago `then` was: `<unknown>` if unset.
+/// Returns the time since `then`, or `<unknown>` if it is unset.
 #[must_use]
 pub fn since(then: Option<&Time>, now: Timestamp) -> String {
     then.map_or_else(|| "<unknown>".to_owned(), |then| of_seconds(now.duration_since(then.0).as_secs()))
 }
 
-/// A duration in one or two units, the coarser the longer it is. Clocks that differ by up to two seconds give `0s`, by more `<invalid>`.
+/// Formats a duration with one or two units. Longer durations have coarser units. A negative one is `0s` up to two
+/// seconds of clock skew, and `<invalid>` beyond.
 #[must_use]
 pub fn of_seconds(seconds: i64) -> String {
     match seconds {
@@ -32,7 +33,7 @@ pub fn of_seconds(seconds: i64) -> String {
     }
 }
 
-/// The second unit is left out where it is 0.
+/// Omits a second unit of 0.
 fn two_units(seconds: i64, (big, big_unit): (i64, char), (small, small_unit): (i64, char)) -> String {
     match seconds % big / small {
         0 => format!("{}{big_unit}", seconds / big),

@@ -1,10 +1,10 @@
-//! From what a request carries to an object, as strictly as the request asks.
+//! Decodes the body of a request to an object, with the requested strictness.
 
 use crate::{ApiError, Body, BoxObject, Registry, Resource, options::FieldValidation, pieces::Since};
 use berth_api::decode::{FieldFault, Parsed, faults_in_order, parse_json};
 use serde_json::Value;
 
-/// An object from a request, without defaults.
+/// A decoded object, without defaults.
 pub(crate) struct Incoming {
     pub(crate) object: BoxObject,
     /// Texts for `Warning` headers.
@@ -12,7 +12,7 @@ pub(crate) struct Incoming {
 }
 
 impl Registry {
-    /// The object of a create or an update.
+    /// Decodes the object of a create or an update.
     pub(crate) async fn read_body(
         &self,
         resource: &Resource,
@@ -54,18 +54,18 @@ fn decode(resource: &Resource, bytes: &[u8], parsed: Parsed, validation: FieldVa
     Ok(Incoming { object: decoded.object, warnings })
 }
 
-/// Duplicate fields first, then unknown ones: the order of a patch, whose duplicates are its own and whose unknown fields are its result's.
+/// Returns duplicate fields, then unknown ones. In a patch, the former are in the patch, and the latter in its result.
 pub(crate) fn faults(duplicates: &[String], unknown: &[String]) -> Vec<String> {
     let duplicates = duplicates.iter().cloned().map(FieldFault::Duplicate);
     duplicates.chain(unknown.iter().cloned().map(FieldFault::Unknown)).map(|fault| fault.to_string()).collect()
 }
 
-/// The text of a strict refusal.
+/// Returns the text of a strict error.
 pub(crate) fn strict(faults: &[String]) -> String {
     format!("strict decoding error: {}", faults.join(", "))
 }
 
-/// `apiVersion` and `kind` may be missing; what is there must be the resource's.
+/// Checks `apiVersion` and `kind`, which may be missing, but must otherwise be those of the resource.
 pub(crate) fn check_type(resource: &Resource, value: &Value) -> Result<(), ApiError> {
     let text = |member: &str| value.get(member).and_then(Value::as_str).filter(|text| !text.is_empty());
     let (api_version, kind) = (resource.api_version(), text("kind").unwrap_or(resource.kind()));
@@ -80,10 +80,10 @@ pub(crate) fn check_type(resource: &Resource, value: &Value) -> Result<(), ApiEr
     Ok(())
 }
 
-/// How much of a body is shown that cannot be read.
+/// The length of an undecodable body in an error.
 const SHOWN_BYTES_MAX: usize = 30;
 
-/// A body of which not even the kind can be read; it is shown as text where it looks like an object.
+/// Returns the error for a body without a decodable kind. A body that resembles an object is printed as text.
 fn unrecognized(resource: &Resource, bytes: &[u8], why: &str) -> ApiError {
     let start = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
     let shown = match start.first() {

@@ -1,11 +1,11 @@
-//! Why an admitted write is not there.
+//! Why an admitted write was not stored.
 
 use crate::ApiError;
 
-/// Why an admitted write is not there.
+/// Why an admitted write was not stored.
 #[derive(Debug)]
 pub(crate) enum Failure {
-    /// Another writer was first: the object has changed, or its name is taken.
+    /// Another writer was first: the object has changed, or its name exists.
     Raced,
     Refused(ApiError),
 }
@@ -17,7 +17,7 @@ impl From<ApiError> for Failure {
 }
 
 impl Failure {
-    /// Whether the write may have happened all the same.
+    /// Whether the write may have been stored.
     pub(crate) fn is_unknown(&self) -> bool {
         matches!(self, Self::Refused(ApiError::OutcomeUnknown { .. }))
     }

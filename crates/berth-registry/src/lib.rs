@@ -1,8 +1,10 @@
-//! The API rules: what a request does to the store, and what it answers. No sockets, no encodings of HTTP.
+//! The API rules: the effect of a request on the store, and its result. This crate uses no sockets and no HTTP
+//! encodings.
 //!
-//! Start with [`Registry`]: it is the definitions of what is served, the chain (`admission`) and storage (`storage.rs`). Every verb is a method of it in a file of
-//! its own, and takes the [`Actor`] first where it matters who acts. The kinds are lines of one table ([`resource`]).
-//! IO happens only through [`berth_store::Store`]; time and randomness come in through [`berth_store::env`].
+//! Start with [`Registry`]. It contains the definitions of the served kinds, the chain (`admission`) and storage
+//! (`storage.rs`). Every verb is a method of it, in a file of its own. A verb that depends on the [`Actor`] takes it
+//! first. Each kind is an entry of one table ([`resource`]). IO happens only through [`berth_store::Store`]. Time and
+//! randomness come in through [`berth_store::env`].
 
 mod actor;
 mod admission;

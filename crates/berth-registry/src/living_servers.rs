@@ -2,7 +2,7 @@
 //! renewal.
 //!
 //! The keys are not those of kube-apiservers (`/registry/masterleases/`). Such a key means that a kube-apiserver runs,
-//! and berth does not start beside one (decision 34).
+//! and berth does not write beside one (decisions 28 and 34).
 
 use crate::{ApiError, Registry};
 use berth_store::{Expected, Key, Purpose, RangeRequest, Revision, Watch, Write, WriteError};

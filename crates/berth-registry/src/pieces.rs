@@ -1,17 +1,17 @@
-//! Writes of large objects in pieces: between two of their stages others have their turn.
+//! Lets other tasks run between the stages of a write of a large object.
 
 use berth_store::env::{Clock, Timestamp, yield_now};
 use std::time::Duration;
 
-/// What took less is not worth the way through a queue.
+/// Shorter work is not worth a yield.
 const LONG: Duration = Duration::from_millis(1);
 
-/// Since when some work goes on without others having had their turn.
+/// The time since other tasks last ran.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Since(pub(crate) Timestamp);
 
 impl Since {
-    /// Lets others have their turn, if it is long since they had it.
+    /// Yields if the last yield was long ago.
     pub(crate) async fn pause(&mut self, clock: &dyn Clock) {
         if LONG <= clock.now().duration_since(self.0).unsigned_abs() {
             yield_now().await;

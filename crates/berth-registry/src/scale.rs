@@ -1,4 +1,4 @@
-//! `/scale`: one view for everything that has replicas.
+//! `/scale`: the same view of every kind with replicas.
 
 use crate::{
     Actor, ApiError, Body, Current, Patch, Registry, Subresource, Target, WriteOptions, Written,
@@ -15,7 +15,7 @@ use berth_identity::GroupKind;
 use berth_store::Entry;
 use serde_json::Value;
 
-/// The `Scale` of an entry.
+/// Returns the `Scale` of an entry.
 pub(crate) fn view(target: &Target, entry: &Entry) -> Result<Value, ApiError> {
     let object = stored::load(&target.resource, entry)?;
     versioned(&*object, entry.mod_revision.to_string()).map(|scale| scale.to_value())
@@ -27,7 +27,7 @@ fn versioned(object: &dyn Object, resource_version: String) -> Result<Scale, Api
     Ok(scale)
 }
 
-/// PUT.
+/// Handles a PUT.
 pub(crate) async fn update(
     registry: &Registry,
     actor: &Actor,
@@ -42,7 +42,7 @@ pub(crate) async fn update(
     write(registry, actor, target, options, checked, |_| Ok(wanted.clone())).await
 }
 
-/// PATCH.
+/// Handles a PATCH.
 pub(crate) async fn patch(
     registry: &Registry,
     actor: &Actor,
@@ -84,7 +84,7 @@ async fn write(
     .await
 }
 
-/// Server-side apply of a `Scale`: of the replicas of the object behind it.
+/// Applies a `Scale`: the replicas of the object behind it.
 async fn apply(
     registry: &Registry,
     actor: &Actor,
@@ -109,7 +109,7 @@ async fn apply(
     .await
 }
 
-/// Changes the object behind the `Scale`, and shows that as one.
+/// Changes the object behind the `Scale`, and returns its `Scale`.
 async fn propose(
     registry: &Registry,
     actor: &Actor,
@@ -129,7 +129,7 @@ async fn propose(
     Ok(Written { object, ..written })
 }
 
-/// The `Scale` of a dry run.
+/// Returns the `Scale` of a dry run.
 fn made_view(target: &Target, value: &Value) -> Result<Value, ApiError> {
     let bytes = value.to_string();
     let object =
@@ -137,7 +137,7 @@ fn made_view(target: &Target, value: &Value) -> Result<Value, ApiError> {
     versioned(&*object, object.meta().resource_version.clone().unwrap_or_default()).map(|scale| scale.to_value())
 }
 
-/// The replicas asked for. The name in the body, where there is one, must be the URL's.
+/// Returns the requested replicas. Checks that a name in the body is that of the URL.
 fn check(target: &Target, scale: &Scale) -> Result<i32, ApiError> {
     if let Some(name) = scale.metadata.name.as_ref().filter(|name| **name != target.name) {
         let text = format!("the name of the object ({name}) does not match the name on the URL ({})", target.name);

@@ -1,4 +1,4 @@
-//! What has been allocated to Services is kept in order, and ranges that nothing uses any more go.
+//! Repairs the allocations of Services, and releases unused ranges.
 
 use crate::{
     Actor, ApiError, Patch, Registry, WriteOptions,
@@ -7,11 +7,11 @@ use crate::{
 use serde_json::json;
 
 impl Registry {
-    /// One round of [repairs](crate::allocation::repair): does what is to be done, and gives what that was. Takes the finalizer off ranges that are being
-    /// deleted once no address of theirs is claimed, or another range has it too.
+    /// Runs one round of [repairs](crate::allocation::repair), and returns its steps. Removes the finalizer of
+    /// terminating ranges after none of their addresses is claimed, or if another range has the same addresses.
     ///
     /// # Errors
-    /// The store's; what was done before stays done.
+    /// Errors of the store. Earlier steps persist.
     pub async fn repair_allocations(&self) -> Result<Vec<Step>, ApiError> {
         let Repaired { steps, unused } = self.chain.allocator.repair().await?;
         for UnusedRange { target, revision, finalizers } in unused {

@@ -1,8 +1,9 @@
-//! Wire forms of a stored object, made by copying bytes: the store keeps an object without its resource version, which is put in here.
+//! Builds wire forms of a stored object by copying bytes. The stored form has no resource version, which is inserted
+//! here.
 
 use berth_store::{Entry, Revision};
 
-/// The whole object with its resource version.
+/// Returns the whole object with its resource version.
 #[must_use]
 pub fn encode_entry(entry: &Entry) -> Vec<u8> {
     let mut out = Vec::with_capacity(entry.value.len() + 48);
@@ -10,7 +11,7 @@ pub fn encode_entry(entry: &Entry) -> Vec<u8> {
     out
 }
 
-/// Appends the whole object, showing `revision` as its resource version (a watch shows the deletion's).
+/// Appends the whole object with `revision` as its resource version. A watch uses that of the deletion.
 pub fn write_entry(entry: &Entry, revision: Revision, out: &mut Vec<u8>) {
     write_from(entry, 0, revision, out);
 }
@@ -26,7 +27,7 @@ pub fn write_item(entry: &Entry, out: &mut Vec<u8>) {
 
 fn write_from(entry: &Entry, from: usize, revision: Revision, out: &mut Vec<u8>) {
     let at = entry.header.metadata_at as usize;
-    // Offset 0 is the empty header of a value that is none of ours: shown as it is.
+    // Offset 0 is the empty header of a foreign value, which is copied unchanged.
     if at <= from || entry.value.len() <= at {
         out.extend_from_slice(&entry.value[from..]);
         return;
@@ -41,7 +42,7 @@ fn write_from(entry: &Entry, from: usize, revision: Revision, out: &mut Vec<u8>)
     out.extend_from_slice(&entry.value[at..]);
 }
 
-/// How many bytes `{"apiVersion":"…","kind":"…",` takes; 0 if the value does not start so.
+/// Returns the length of `{"apiVersion":"…","kind":"…",`, or 0 if the value does not begin with it.
 fn type_length(value: &[u8]) -> usize {
     let after_text = |from: usize, lead: &[u8]| {
         let start = from + lead.len();

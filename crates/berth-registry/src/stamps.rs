@@ -1,8 +1,8 @@
-//! What the server stamps objects with.
+//! The uids and timestamps of objects.
 
 use berth_store::env::{Rng, Timestamp};
 
-/// A version 4 UUID.
+/// Returns a version 4 UUID.
 pub(crate) fn new_uid(rng: &dyn Rng) -> String {
     let mut bytes = [0; 16];
     rng.fill(&mut bytes);

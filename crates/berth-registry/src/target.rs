@@ -1,4 +1,4 @@
-//! What a request is about.
+//! The target of a request.
 
 use crate::resource::{Resource, Subresource};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// All objects of a resource, in one namespace or (namespaced resources only) in all.
 #[derive(Clone, Debug)]
 pub struct Collection {
-    /// Which resource.
+    /// The resource.
     pub resource: Arc<Resource>,
     /// `None`: cluster-scoped resource, or all namespaces.
     pub namespace: Option<String>,
@@ -15,7 +15,7 @@ pub struct Collection {
 /// One object, or a subresource of it.
 #[derive(Clone, Debug)]
 pub struct Target {
-    /// Which resource.
+    /// The resource.
     pub resource: Arc<Resource>,
     /// `None` for cluster-scoped resources.
     pub namespace: Option<String>,

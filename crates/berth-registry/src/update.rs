@@ -1,4 +1,4 @@
-//! Replacing an object by PUT.
+//! Replaces an object by PUT.
 
 use crate::{
     Actor, ApiError, Body, Registry, Subresource, Target, WriteOptions, Written,
@@ -14,11 +14,11 @@ use berth_api::{FieldError, Object, Path};
 use berth_identity::GroupKind;
 
 impl Registry {
-    /// Replaces the object, or the part of it that a subresource is. Creates it where its kind allows that and it is missing. Where
-    /// nothing changes, nothing is written and the answer carries the version as it was.
+    /// Replaces the object or its subresource. Creates a missing object if its kind permits that. Without a change,
+    /// nothing is written and the version stays the same.
     ///
     /// # Errors
-    /// A body that cannot be read or names another object; conflicts; faults of the result.
+    /// An undecodable body, a body of another object, conflicts, or an invalid result.
     pub async fn update(&self, actor: &Actor, target: &Target, body: Body, options: &WriteOptions) -> Result<Written, ApiError> {
         target.check_subresource()?;
         ApiError::check_writable(&target.resource)?;
@@ -43,7 +43,8 @@ impl Registry {
         let mut body = Some(incoming);
         let change = Change { mode: checked.mode, precondition: &options.precondition, author };
         self.modify(target, change, |old| {
-            // A conditional update of what is there cannot be tried again with success, so only the others keep a copy.
+            // A conditional update of the current version cannot be retried with success, so only other updates keep a
+            // copy.
             let kept = body.as_ref().filter(|_| old.may_be_old || !is_conditional).map(|body| body.object.clone_object());
             let taken = body.take().ok_or_else(|| ApiError::modified(target))?;
             check_conditional(target, &*taken.object)?;
@@ -61,7 +62,7 @@ fn check_conditional(target: &Target, object: &dyn Object) -> Result<(), ApiErro
     }
     let field = Path::new("metadata").child("resourceVersion");
     let error = FieldError::invalid(&field, 0, "must be specified for an update");
-    // Upstream names the resource here, not the kind.
+    // Upstream prints the resource here instead of the kind.
     let kind = GroupKind::new(target.resource.group(), target.resource.plural());
     Err(ApiError::Invalid { kind, name: target.name.clone(), errors: vec![error] })
 }

@@ -1,4 +1,4 @@
-//! Aggregated cluster roles have the rules of all roles that they select.
+//! Aggregated cluster roles: requests their rules after a write of roles.
 
 use super::{Entailed, Happened, plug_in::PlugIn};
 

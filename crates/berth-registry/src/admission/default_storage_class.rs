@@ -1,4 +1,4 @@
-//! The storage class of a new claim that names none.
+//! Sets the storage class of a new claim without one.
 
 use super::{
     Admission,
@@ -10,9 +10,9 @@ use crate::ApiError;
 use berth_api::k8s_openapi::api::{core::v1::PersistentVolumeClaim, storage::v1::StorageClass};
 use berth_store::MinRevision;
 
-/// The annotation that makes a storage class the one for claims that name none.
+/// The annotation of the default storage class.
 const IS_DEFAULT: &str = "storageclass.kubernetes.io/is-default-class";
-/// The annotation that named a claim's class before the field did.
+/// The annotation that preceded the field for the class.
 const OLD_CLASS: &str = "volume.beta.kubernetes.io/storage-class";
 
 pub(super) struct DefaultStorageClass;
@@ -32,12 +32,12 @@ impl PlugIn for DefaultStorageClass {
     }
 }
 
-/// Of several the newest, then the first by name.
+/// Returns the default class. Of several, the newest, then the first by name.
 async fn default_storage_class(reader: &Reader, as_of: &MinRevision) -> Result<Option<StorageClass>, ApiError> {
     let mut classes: Vec<StorageClass> = classes(reader, IS_DEFAULT, as_of).await?;
     let marked = |class: &StorageClass| class.metadata.annotations.as_ref()?.get(IS_DEFAULT).map(|value| value == "true");
     classes.retain(|class| marked(class) == Some(true));
-    // Keys are in order of names, and a stable sort keeps that order among equally new classes.
+    // Keys are sorted by name, and a stable sort keeps that order among classes of the same age.
     classes.sort_by_key(|class| std::cmp::Reverse(class.metadata.creation_timestamp.as_ref().map(|at| at.0)));
     Ok(classes.into_iter().next())
 }

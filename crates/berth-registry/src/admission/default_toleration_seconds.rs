@@ -1,4 +1,4 @@
-//! How long a pod stays on a node that is not ready or cannot be reached.
+//! Sets how long a pod stays on a node that is not ready or unreachable.
 
 use super::{
     Admission,

@@ -1,4 +1,4 @@
-//! `LimitRange`: new pods get requests and limits, and pods and claims that pass a bound are refused.
+//! `LimitRange`: sets requests and limits of new pods, and rejects pods and claims outside the bounds.
 
 use super::{
     Admission,
@@ -30,7 +30,7 @@ impl PlugIn for LimitRanger {
         Ok(())
     }
 
-    /// A claim that asks for another size must still keep to the limit ranges. What pods ask for cannot change.
+    /// A changed size of a claim must be within the bounds too. Requests of pods are immutable.
     async fn validate(chain: &Chain, admission: &mut Admission<'_>) -> Result<(), ApiError> {
         let asked = |claim: &PersistentVolumeClaim| claim.spec.as_ref().and_then(|spec| spec.resources.clone());
         if admission.changed_kind::<PersistentVolumeClaim>().is_some_and(|(old, new)| asked(old) != asked(new)) {

@@ -1,4 +1,4 @@
-//! The quotas of namespaces, as charges change them.
+//! The quotas of namespaces, for charges.
 
 use crate::{ApiError, resource, stored};
 use berth_api::{
@@ -10,17 +10,17 @@ use berth_store::{Entry, Expected, Key, Purpose, Store, Write, WriteError};
 use futures::lock::{Mutex, MutexGuard};
 use std::sync::Arc;
 
-/// How many namespaces can be charged at the same time.
+/// The number of namespaces that can be charged concurrently.
 const TURNS: usize = 64;
 
-/// The quotas that are stored. Cheap to clone.
+/// The stored quotas. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Quotas {
     store: Arc<dyn Store>,
     turns: Arc<Turns>,
 }
 
-/// Creates of one process take turns at the quotas of a namespace, instead of refusing each other's writes.
+/// Serializes the creates of one process for the quotas of a namespace, so that they do not conflict with each other.
 struct Turns([Mutex<()>; TURNS]);
 
 impl Turns {
@@ -39,23 +39,23 @@ impl Quotas {
         Self { store, turns: Arc::new(Turns::new()) }
     }
 
-    /// Waits until no other write of this process charges the namespace.
+    /// Waits for all other charges of the namespace by this process.
     pub(super) async fn turn(&self, namespace: &str) -> MutexGuard<'_, ()> {
         self.turns.of(namespace).lock().await
     }
 
-    /// A quota as it is now.
+    /// Returns the current version of a quota.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(super) async fn newest(&self, key: &Key) -> Result<Option<Arc<Entry>>, ApiError> {
         Ok(self.store.get(key).await?)
     }
 
-    /// Stores `after` as what is used of the quota, if it is still as `entry` shows it.
+    /// Stores `after` as the usage of the quota, if the quota is unchanged since `entry`.
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(super) async fn set_used(&self, entry: &Entry, mut quota: ResourceQuota, after: &Amounts) -> Result<(), WriteError> {
         quota.status.get_or_insert_default().used.get_or_insert_default().extend(to_wire(after));
         let value = quota.encode().into();
@@ -64,10 +64,10 @@ impl Quotas {
     }
 }
 
-/// The quota of an entry.
+/// Returns the quota of an entry.
 ///
 /// # Errors
-/// An entry that cannot be read.
+/// The entry cannot be decoded.
 pub(super) fn load(entry: &Entry) -> Result<ResourceQuota, ApiError> {
     let object = stored::load(resource::of::<ResourceQuota>(), entry)?;
     object.into_any().downcast().map(|quota| *quota).map_err(|_| ApiError::UnknownResource)

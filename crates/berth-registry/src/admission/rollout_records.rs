@@ -1,11 +1,12 @@
 //! `RolloutRecords`: records in annotations of a workload which user changed its template or replicas, or promoted its
 //! rollout.
 //!
-//! This requires the feature gate of that name. Without the gate, the plug-in still protects the annotations for the
-//! progress of a rollout in steps, for analysis results and for a complete rollout, on the object of its revision. The
-//! server ignores these annotations in requests: it neither takes over nor removes them, and records no owner. It does
-//! not reject them, because `kubectl rollout undo` and clients that write a manifest back send them. On the objects of
-//! revisions only controllers write them. Controllers are parts of this process or have all rights.
+//! This requires the feature gate of that name. Without the gate, the plug-in still protects some annotations on the
+//! objects of revisions: the progress of a rollout in steps, the results of analyses, and the end of a rollout. The
+//! server ignores protected annotations in requests: it neither takes over nor removes them, and records no owner. It
+//! does not reject them, because `kubectl rollout undo` and clients that write a manifest back send them. On the objects
+//! of revisions only controllers write them: parts of this process, users with all rights, and the user of upstream's
+//! controllers.
 
 use super::{
     Admission, Operation,

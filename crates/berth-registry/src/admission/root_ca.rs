@@ -1,8 +1,8 @@
-//! The config map that every namespace has, with the certificate by which clients know the server.
+//! The config map in every namespace with the server's CA certificate.
 
 use super::{Entailed, Happened, Operation, plug_in::PlugIn};
 
-/// The config map.
+/// The name of the config map.
 pub(crate) const ROOT_CA: &str = "kube-root-ca.crt";
 
 pub(super) struct RootCa;

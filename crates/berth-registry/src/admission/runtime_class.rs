@@ -1,4 +1,4 @@
-//! What a new pod takes from its RuntimeClass: its overhead, and where it can run.
+//! Sets the overhead and the nodes of a new pod from its RuntimeClass.
 //!
 //! Source: upstream's plug-in `RuntimeClass`.
 
@@ -79,10 +79,12 @@ fn settle(spec: &mut PodSpec, class: Option<Class>) -> Result<(), ClassConflict>
     Ok(())
 }
 
-/// How many tolerations are compared with each other. A covered one changes nothing, so longer lists keep theirs: the work of one request is bounded.
+/// The maximum number of tolerations that are compared with each other, to limit the cost of a request. Longer lists
+/// keep redundant ones, which have no effect.
 const COMPARED_MAX: usize = 256;
 
-/// Both lists in their order, without a toleration that another one covers. Of two that cover each other, one stays.
+/// Returns both lists in their order, without a toleration that another one covers. Of two that cover each other, one
+/// remains.
 fn merged(mut all: Vec<Toleration>, more: Vec<Toleration>) -> Vec<Toleration> {
     all.extend(more);
     if COMPARED_MAX < all.len() {
@@ -98,7 +100,7 @@ fn merged(mut all: Vec<Toleration>, more: Vec<Toleration>) -> Vec<Toleration> {
     kept
 }
 
-/// Whether `wide` tolerates every taint that `narrow` tolerates, for as long.
+/// Whether `wide` tolerates every taint that `narrow` tolerates, for at least as long.
 fn covers(wide: &Toleration, narrow: &Toleration) -> bool {
     fn text(text: &Option<String>) -> &str {
         text.as_deref().unwrap_or_default()
@@ -155,7 +157,7 @@ mod tests {
         Ok(json!({"overhead": spec.overhead, "nodeSelector": spec.node_selector, "tolerations": spec.tolerations}))
     }
 
-    /// Results and texts of a real 1.36.2.
+    /// The results and texts are those of a real 1.36.2.
     #[test]
     fn a_pod_takes_overhead_and_scheduling_from_its_class() {
         let overhead = json!({"cpu": "250m", "memory": "64Mi"});

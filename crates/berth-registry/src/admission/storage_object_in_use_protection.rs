@@ -1,4 +1,4 @@
-//! What others use is held back until they no longer do.
+//! Adds finalizers that protect claims and volumes while they are in use.
 
 use super::{
     Admission,
@@ -10,9 +10,9 @@ use berth_api::k8s_openapi::api::{
     networking::v1::ServiceCIDR,
 };
 
-/// Holds a claim back while pods use it.
+/// Protects a claim while pods use it.
 const CLAIM_PROTECTION: &str = "kubernetes.io/pvc-protection";
-/// Holds a volume back while it is bound.
+/// Protects a volume while it is bound.
 const VOLUME_PROTECTION: &str = "kubernetes.io/pv-protection";
 
 pub(super) struct StorageObjectInUseProtection;

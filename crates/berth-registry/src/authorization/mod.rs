@@ -1,4 +1,4 @@
-//! Who may do what: the policy that the store's roles and bindings make, and the refusals.
+//! Authorization by the roles and bindings in the store, and its errors.
 
 mod own_writes;
 mod policy;
@@ -12,11 +12,11 @@ use berth_identity::GroupResource;
 use berth_rbac::{Attributes, ResourceAttributes, User};
 
 impl Authorizer {
-    /// Why `user` may do this (empty for those who may do everything); `None`: they may not. Sees every write that this server
-    /// answered before, and others' after [`LAG_MAX`].
+    /// Returns why `user` may do this (empty for users with all rights), or `None` if they may not. It sees every
+    /// acknowledged write of this server, and those of others after [`LAG_MAX`].
     ///
     /// # Errors
-    /// The store's.
+    /// Errors of the store.
     pub(crate) async fn decide(&self, user: &User, attributes: &Attributes<'_>) -> Result<Option<String>, ApiError> {
         if user.is_master() {
             return Ok(Some(String::new()));
@@ -25,15 +25,15 @@ impl Authorizer {
         Ok(policy.grant(user, attributes).map(|grant| grant.to_string()))
     }
 
-    /// As [`Authorizer::decide`], and refuses.
+    /// Does the same as [`Authorizer::decide`], with an error instead of `None`.
     ///
     /// # Errors
-    /// [`ApiError::Forbidden`]; the store's.
+    /// [`ApiError::Forbidden`], or errors of the store.
     pub(crate) async fn authorize(&self, user: &User, attributes: &Attributes<'_>) -> Result<String, ApiError> {
         self.decide(user, attributes).await?.ok_or_else(|| forbidden(user, attributes))
     }
 
-    /// The actor may create the target's object, as a PUT or an apply does where there is none.
+    /// Checks that the actor may create the target's object, for a PUT or an apply of a missing one.
     pub(crate) async fn authorize_creation(&self, actor: &Actor, target: &Target) -> Result<(), ApiError> {
         let Some(user) = actor.limited() else { return Ok(()) };
         let attributes = ResourceAttributes {
@@ -48,7 +48,7 @@ impl Authorizer {
     }
 }
 
-/// The refusal of something that `user` may not do.
+/// Returns the error for a request that `user` may not make.
 #[must_use]
 pub fn forbidden(user: &User, attributes: &Attributes<'_>) -> ApiError {
     let (group, resource, name) = match attributes {

@@ -1,4 +1,4 @@
-//! The documents of discovery as they are written: upstream's fields in upstream's order.
+//! The types of discovery documents: upstream's fields in upstream's order.
 
 use berth_identity::{ApiName, GroupVersion, GroupVersionKind};
 use serde::Serialize;

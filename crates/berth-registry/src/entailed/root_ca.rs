@@ -1,4 +1,4 @@
-//! The config map of a namespace with the certificate by which clients know the server.
+//! Publishes the server's CA certificate in a config map of each namespace.
 
 use crate::{Actor, ApiError, Body, Collection, Registry, Target, WriteOptions, admission::ROOT_CA, key, resource, stored};
 use berth_api::k8s_openapi::{
@@ -9,14 +9,14 @@ use berth_store::RangeRequest;
 use futures::future::BoxFuture;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
-/// Who makes it.
+/// The field manager of the config map.
 const PUBLISHER: &str = "root-ca-cert-publisher";
 
 impl Registry {
-    /// From now on the config map of each namespace has that certificate, where it had one: those that there are, too.
+    /// Replaces the certificate in the config maps of all namespaces, if the server publishes one.
     ///
     /// # Errors
-    /// The store's; to be tried again.
+    /// Errors of the store. The caller must try again.
     pub async fn replace_root_ca(&self, certificate: &str) -> Result<(), ApiError> {
         match self.root_ca().as_mut() {
             None => return Ok(()),
@@ -26,7 +26,7 @@ impl Registry {
         for entry in self.storage.store.range(RangeRequest::all(namespaces.prefix())).await?.entries {
             let Some(namespace) = key::target_of(namespaces, &entry.key).map(|target| target.name) else { continue };
             match self.publish_root_ca(&namespace).await {
-                // It is gone, or on its way out.
+                // The namespace is deleted or terminating.
                 Ok(()) | Err(ApiError::NotFound { .. } | ApiError::Forbidden { .. }) => (),
                 Err(error) => return Err(error),
             }
@@ -38,10 +38,10 @@ impl Registry {
         self.root_ca.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Makes the config map with the server's authority in a namespace what it should be, where there is an authority.
+    /// Writes the config map of a namespace, if the server publishes a certificate.
     ///
     /// # Errors
-    /// A namespace that is missing or terminating; the store's.
+    /// A missing or terminating namespace, or errors of the store.
     pub(crate) fn publish_root_ca<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.put_root_ca(namespace))
     }

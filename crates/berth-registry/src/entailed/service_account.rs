@@ -1,4 +1,4 @@
-//! The service account that every namespace has.
+//! The default service account of each namespace.
 
 use crate::{Actor, ApiError, Body, Collection, Registry, WriteOptions, admission::DEFAULT_ACCOUNT, resource};
 use berth_api::k8s_openapi::{api::core::v1::ServiceAccount, apimachinery::pkg::apis::meta::v1::ObjectMeta};
@@ -6,10 +6,10 @@ use futures::future::BoxFuture;
 use std::sync::Arc;
 
 impl Registry {
-    /// Makes the default service account of a namespace, if it is not there.
+    /// Creates the default service account of a namespace if it is missing.
     ///
     /// # Errors
-    /// A namespace that is missing or terminating; the store's.
+    /// A missing or terminating namespace, or errors of the store.
     pub(crate) fn make_default_account<'a>(&'a self, namespace: &'a str) -> BoxFuture<'a, Result<(), ApiError>> {
         Box::pin(self.create_default_account(namespace))
     }

@@ -1,7 +1,9 @@
-//! OpenAPI of what is served, in the shape that kubectl reads: validation, client-side apply and `kubectl explain`. v3, and v2 made of it.
+//! OpenAPI of the served resources, in the form that kubectl reads: for validation, client-side apply and
+//! `kubectl explain`. v2 is derived from v3.
 //!
-//! Start with [`Resources::openapi`], whose documents are kept as long as nothing changes; v2 ([`Resources::openapi_v2`]) is for old clients. They
-//! are made from the resources and the kinds' own schemas.
+//! Start with [`Resources::openapi`], which caches the documents until the resources change. v2
+//! ([`Resources::openapi_v2`]) is for old clients. The documents are generated from the resources and the schemas of
+//! kinds.
 
 mod paths;
 mod schemas;
@@ -17,13 +19,13 @@ use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 
 impl Resources {
-    /// The documents of OpenAPI v3. Made at the first call, which takes some milliseconds.
+    /// Returns the documents of OpenAPI v3. The first call builds them in some milliseconds.
     #[must_use]
     pub fn openapi(&self) -> &OpenApi {
         self.documents.openapi.get_or_init(|| made(self))
     }
 
-    /// `GET /openapi/v2`. Made at the first call, which takes some milliseconds.
+    /// Returns `GET /openapi/v2`. The first call builds it in some milliseconds.
     #[must_use]
     pub fn openapi_v2(&self) -> &Document {
         self.documents.openapi_v2.get_or_init(|| Document::new(&v2::document(self)))
@@ -40,7 +42,7 @@ fn made(resources: &Resources) -> OpenApi {
     OpenApi { index, by_path }
 }
 
-/// The name of a kind's schema, and the schemas of all that it is made of.
+/// Returns the name of a kind's schema, and the schemas of all types that it contains.
 pub(crate) fn schemas_of(resource: &Resource) -> (String, Map<String, Value>) {
     let mut schemas = schemas::Schemas::new();
     let (object, _) = schemas.resource(resource);

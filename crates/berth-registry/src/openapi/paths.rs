@@ -25,7 +25,7 @@ const PATCH_TYPES: [&str; 4] = [
     "application/strategic-merge-patch+json",
 ];
 
-/// `paths` of one group and version; the schemas that they refer to are collected.
+/// Returns `paths` of one group and version. Collects the referenced schemas.
 pub(super) fn of(resources: &Resources, version: &GroupVersion, schemas: &mut Schemas) -> Value {
     let mut paths = Map::new();
     for resource in resources.all().iter().filter(|resource| resource.gvk().group_version() == *version) {
@@ -35,7 +35,7 @@ pub(super) fn of(resources: &Resources, version: &GroupVersion, schemas: &mut Sc
     Value::Object(paths)
 }
 
-/// What can only be asked.
+/// Adds the path of a review.
 fn add_review(paths: &mut Map<String, Value>, resource: &Resource, schemas: &mut Schemas) {
     let (object, _) = schemas.resource(resource);
     let create = Operation { resource, gvk: resource.gvk(), action: "post", id: operation_id("create", resource, "") };
@@ -84,7 +84,7 @@ fn add_resource(paths: &mut Map<String, Value>, resource: &Resource, schemas: &m
     }
 }
 
-/// get, put and patch, as far as the resource (or subresource, `suffix`) has them.
+/// Returns get, put and patch, if the resource (or subresource, `suffix`) supports them.
 fn read_and_write(resource: &Resource, gvk: &GroupVersionKind, object: &Value, suffix: &str, schemas: &mut Schemas) -> Map<String, Value> {
     let on = |action, id: &str| Operation { resource, gvk, action, id: operation_id(id, resource, suffix) };
     let patch = on("patch", "patch").with(PATCH_QUERY).patch_body(&schemas.reference::<Patch>());
@@ -125,7 +125,7 @@ fn of_subresource(resource: &Resource, subresource: Subresource, object: &Value,
     operations
 }
 
-/// What `createAppsV1NamespacedDeployment` is made of.
+/// Returns an operation id such as `createAppsV1NamespacedDeployment`.
 fn operation_id(verb: &str, resource: &Resource, suffix: &str) -> String {
     let group = match resource.group().split('.').next().unwrap_or_default() {
         "" => "core",
@@ -143,7 +143,7 @@ fn capitalised(word: &str) -> String {
 /// A query or path parameter: name, type, description.
 type Parameter = (&'static str, &'static str, &'static str);
 
-// The words are upstream's, the longest cut to their first sentences: each operation repeats them.
+// The texts are upstream's. The longest are reduced to their first sentences, because each operation repeats them.
 const NAME: Parameter = ("name", "string", "name of the object");
 const NAMESPACE: Parameter = ("namespace", "string", "object name and auth scope, such as for teams and projects");
 const PRETTY: Parameter = (
@@ -261,7 +261,7 @@ fn parameters(of: &[Parameter], place: &str) -> Vec<Value> {
     of.iter().map(parameter).collect()
 }
 
-/// Operations at a path, with the parameters that they share.
+/// Returns the operations of a path, with their common parameters.
 fn path_item(mut operations: Map<String, Value>, resource: &Resource, in_path: &[Parameter]) -> Value {
     if !resource.read_only.is_empty() {
         operations.retain(|method, _| method == "get");
@@ -274,7 +274,7 @@ fn path_item(mut operations: Map<String, Value>, resource: &Resource, in_path: &
     Value::Object(operations)
 }
 
-/// An operation in the making: what it is done to.
+/// The target of an operation under construction.
 struct Operation<'a> {
     resource: &'a Resource,
     gvk: &'a GroupVersionKind,
@@ -294,7 +294,7 @@ impl Operation<'_> {
     }
 }
 
-/// An operation without its answers.
+/// An operation without its responses.
 struct Draft(Value);
 
 impl Draft {

@@ -1,4 +1,4 @@
-//! How it is found out what ownership must know of a kind.
+//! Computes the facts about a kind that field ownership needs.
 
 use crate::{
     Resource, Subresource, openapi,
@@ -8,10 +8,10 @@ use berth_fieldsets::{Path, PathElement, Schema, Set};
 use serde_json::json;
 use std::collections::BTreeMap;
 
-/// What each endpoint of a status takes over from the stored object.
+/// The fields that a status endpoint copies from the stored object.
 const STATUS_KEEPS: &[&str] = &["spec"];
 
-/// What is known of a resource's kind. Made at the first call for it, which takes some milliseconds.
+/// Returns the facts about a resource's kind. The first call for a kind computes them in some milliseconds.
 pub(super) fn fields_of(resource: &Resource) -> &KindFields {
     resource.fields.get_or_init(|| made(resource))
 }

@@ -280,8 +280,8 @@ fn renew_last_applied(document: &mut Value, config: &Value) {
     }
 }
 
-/// Removes the ownership of fields that the rules of an update dropped from an apply's result, such as a block that no
-/// longer fits its type, or a field whose gate is off.
+/// Removes the ownership of fields that the rules of an update dropped from an apply's result. Examples are a block that
+/// no longer fits its type, and a field whose gate is off.
 pub(crate) fn forget_dropped(resource: &Resource, managers: &mut Managers, applied: &dyn Object, settled: &dyn Object) {
     let kind = fields_of(resource);
     managers.forget_removed(kind.root(), &document(kind, applied), &document(kind, settled));

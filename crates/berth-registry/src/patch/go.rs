@@ -1,4 +1,4 @@
-//! Values as Go prints them (`%v`), which upstream shows in faults of strategic patches.
+//! Formats values as Go prints them (`%v`), for upstream's error messages about strategic patches.
 
 use serde_json::{Number, Value};
 use std::collections::BTreeMap;
@@ -19,7 +19,8 @@ pub(super) fn as_in_go(value: &Value) -> String {
     }
 }
 
-/// Fractions of more than 20 digits before the point, or of more than 4 zeros after it, have an exponent of at least two digits.
+/// Numbers with more than 20 digits before the point, or more than 4 zeros after it, have an exponent of at least two
+/// digits.
 fn number_in_go(number: &Number) -> String {
     let Some(fraction) = number.as_f64().filter(|_| number.is_f64()) else { return number.to_string() };
     if fraction == 0.0 || (1e-4..1e21).contains(&fraction.abs()) {

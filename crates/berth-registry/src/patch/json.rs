@@ -1,27 +1,31 @@
-//! RFC 6902, with the liberties that clients of Kubernetes rely on.
+//! JSON patch (RFC 6902), with the extensions that clients of Kubernetes rely on.
 
 use super::DEPTH_MAX;
 use crate::ApiError;
 use serde_json::{Map, Value};
 
-/// More operations are refused.
+/// The maximum number of operations.
 const OPERATIONS_MAX: usize = 10_000;
-/// How many bytes of JSON all `copy` operations of a patch may add.
+/// The maximum size of JSON that all `copy` operations of a patch may add, in bytes.
 const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
-/// How many values all `copy` operations of a patch may add: decoded, each takes many times its text, which alone is charged to the user.
+/// The maximum number of values that all `copy` operations of a patch may add. A decoded value takes many times the
+/// memory of its text, and only the text is charged to the user.
 const COPIED_VALUES_MAX: usize = 20_000;
-/// How many elements and members all operations of a patch together may move: those behind a place in a list where one comes or goes, and
-/// those of what `move` takes elsewhere. Some milliseconds' work, and a thousand times that of patches that people write.
+/// The maximum number of elements and members that all operations of a patch may move: those after an insertion or
+/// removal in a list, and those of a moved value. That is some milliseconds of work, and a thousand times that of
+/// ordinary patches.
 const MOVED_MAX: usize = 2_000_000;
 
-/// `doc` after the operations of `patch`, the JSON text of an array.
+/// Applies the operations of `patch`, the JSON text of an array, to `doc`.
 ///
-/// Beyond the standard: `replace` of an absent member adds it (`kubectl rollout undo` needs that), negative indices count from the end,
+/// Extensions of the standard: `replace` of an absent member adds it, which `kubectl rollout undo` requires. Negative
+/// indices count from the end. `test` for null succeeds for an absent member, and `copy` of an absent member copies
+/// null.
 /// `test` for null passes on an absent member, `copy` of an absent member copies null.
 ///
 /// # Errors
-/// [`ApiError::BadRequest`] if the patch is no array of objects, [`ApiError::TooLarge`] if it has too many operations or these move too much,
-/// [`ApiError::Unprocessable`] if an operation does not fit the document.
+/// [`ApiError::BadRequest`] if the patch is not an array of objects. [`ApiError::TooLarge`] if it has too many
+/// operations or they move too much. [`ApiError::Unprocessable`] if an operation does not fit the document.
 pub fn json(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
     let operations: Vec<Map<String, Value>> =
         serde_json::from_slice(patch).map_err(|error| ApiError::BadRequest { message: format!("error decoding patch: {error}") })?;
@@ -44,7 +48,7 @@ pub fn json(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
     Ok(doc)
 }
 
-/// What a patch has cost so far.
+/// The cost of a patch so far.
 #[derive(Default)]
 struct Work {
     copied_bytes: usize,
@@ -52,7 +56,7 @@ struct Work {
     moved: usize,
 }
 
-/// `None` if the operation does not fit.
+/// Returns `None` if the operation does not fit.
 fn apply(doc: &mut Value, mut operation: Map<String, Value>, work: &mut Work) -> Option<()> {
     let value = operation.remove("value").unwrap_or(Value::Null);
     let path = Pointer::parse(operation.get("path")?.as_str()?)?;
@@ -78,7 +82,7 @@ fn apply(doc: &mut Value, mut operation: Map<String, Value>, work: &mut Work) ->
     }
 }
 
-/// A place in a document: the way to its parent and the last step; no steps for the document itself.
+/// A position in a document: the path to its parent, and the last step. The document itself has no steps.
 struct Pointer {
     steps: Vec<String>,
 }
@@ -93,7 +97,8 @@ impl Pointer {
     }
 }
 
-/// `None` if there is no parent or no such element; `Some(None)` for an absent member of an existing object.
+/// Returns `None` if the parent or the element does not exist, and `Some(None)` for an absent member of an existing
+/// object.
 fn get<'a>(doc: &'a Value, pointer: &Pointer) -> Option<Option<&'a Value>> {
     let Some((last, way)) = pointer.steps.split_last() else { return Some(Some(doc)) };
     let parent = way.iter().try_fold(doc, |at, step| child(at, step))?;
@@ -119,7 +124,8 @@ fn parent_mut<'a>(doc: &'a mut Value, way: &[String]) -> Option<&'a mut Value> {
     })
 }
 
-/// The index that `step` names, counted from the end if negative, among `len` places; past the end only where that is a place.
+/// Returns the index for `step`, counted from the end if negative, among `len` positions. Past the end only if that is
+/// a position.
 fn index(step: &str, len: usize) -> Option<usize> {
     let index: i64 = step.parse().ok()?;
     let index = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
@@ -175,7 +181,7 @@ fn remove(doc: &mut Value, pointer: &Pointer, work: &mut Work) -> Option<Value> 
     }
 }
 
-/// How many values there are in it, itself included.
+/// Returns the number of values in a value, including itself.
 fn size(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
@@ -184,7 +190,7 @@ fn size(value: &Value) -> usize {
     }
 }
 
-/// Repeated copies could otherwise nest a document deeper than a stack.
+/// Rejects excessive nesting. Repeated copies could otherwise exceed the stack of a recursive reader.
 fn check_depth(pointer: &Pointer, value: &Value) -> Option<()> {
     (pointer.steps.len() + depth(value) <= DEPTH_MAX).then_some(())
 }

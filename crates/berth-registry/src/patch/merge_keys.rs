@@ -6,7 +6,7 @@ use crate::resource::{
 };
 use std::{collections::BTreeMap, sync::LazyLock};
 
-/// The default of a key of list elements: the type that has it, its name in JSON, its value.
+/// Defaults of list keys: the type, the name in JSON, and the value.
 pub(crate) const KEY_DEFAULTS: [(&str, &str, &str); 3] =
     [("ContainerPort", "protocol", "TCP"), ("LocalObjectReference", "name", ""), ("ServicePort", "protocol", "TCP")];
 
@@ -15,14 +15,15 @@ static RULES: LazyLock<BTreeMap<(&str, &str), &MergeRule>> =
 
 static METADATA: MergeRule = merge_rules::to("", "metadata", "ObjectMeta");
 
-/// The rule of a member `name` of an object of type `of`. `of` can be a built-in kind: no other kind accepts strategic merge patches.
+/// Returns the rule of the member `name` of an object of type `of`. `of` must be a built-in kind, because only those
+/// accept strategic merge patches.
 #[must_use]
 pub(crate) fn rule(of: &str, name: &str) -> Option<&'static MergeRule> {
     let own = RULES.get(&(of, name)).copied();
     own.or_else(|| (name == "metadata" && resource::built_in().stored().any(|r| r.kind() == of)).then_some(&METADATA))
 }
 
-/// Every rule.
+/// Returns every rule.
 pub(crate) fn all() -> impl Iterator<Item = &'static MergeRule> {
     RULES.values().copied()
 }

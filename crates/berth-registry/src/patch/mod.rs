@@ -1,9 +1,9 @@
-//! Patches as pure functions: a document and a patch in, a document out. What the result means is the caller's to check.
+//! Patches as pure functions from a document and a patch to a document. The caller validates the result.
 //!
-//! [`json()`] (RFC 6902), [`merge`] (RFC 7386), [`strategic()`] (Kubernetes' own, which knows lists by key: [`merge_keys`]), and
-//! [`three_way_merge`], which makes a merge patch from what was applied before.
+//! [`json()`] (RFC 6902), [`merge`] (RFC 7386), and [`strategic()`] (Kubernetes' own patch with list keys:
+//! [`merge_keys`]). [`three_way_merge`] computes a merge patch from the last applied manifest.
 //!
-//! Nothing here nests deeper than what it was given, or than [`DEPTH_MAX`]: readers of the result may recurse.
+//! A result never nests deeper than the inputs, or than [`DEPTH_MAX`], so its readers may be recursive.
 
 mod go;
 mod json;
@@ -17,5 +17,5 @@ pub use merge::{merge, merge_changes, three_way_merge};
 pub(crate) use parsed::Parsed;
 pub use strategic::strategic;
 
-/// How deep a document may nest after a JSON patch; the same as a decoder of JSON takes.
+/// The maximum nesting of a document after a JSON patch, as in the JSON decoder.
 pub const DEPTH_MAX: usize = 128;

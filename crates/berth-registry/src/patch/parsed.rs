@@ -1,4 +1,4 @@
-//! A patch as a request carries it, read.
+//! A decoded patch of a request.
 
 use super::{go::as_in_go, json, merge};
 use crate::{ApiError, Patch};
@@ -10,7 +10,7 @@ use berth_identity::GroupKind;
 use serde_json::Value;
 use std::borrow::Cow;
 
-/// A patch that has been read.
+/// A decoded patch.
 pub(crate) enum Parsed<'a> {
     Json(&'a [u8]),
     Merge(Cow<'a, Value>, Vec<String>),
@@ -36,7 +36,7 @@ impl<'a> Parsed<'a> {
         })
     }
 
-    /// The result on a view that has no lists: a strategic patch is a merge patch there.
+    /// Applies the patch to a view without lists, where a strategic patch is equal to a merge patch.
     pub(crate) fn apply_plain(&self, before: &Value) -> Result<Value, ApiError> {
         match self {
             Self::Json(bytes) => json(before, bytes),
@@ -45,7 +45,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// Paths of fields that the patch has twice.
+    /// Returns the paths of duplicate fields in the patch.
     pub(crate) fn duplicates(&self) -> &[String] {
         match self {
             Self::Json(_) => &[],
@@ -53,7 +53,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// As [`Parsed::unreadable`], of a value that does not fit the kind.
+    /// Returns [`Parsed::unreadable`] for a value that does not fit the kind.
     pub(crate) fn unfit(&self, error: &DecodeError) -> ApiError {
         match (self, &error.converted) {
             (Self::Strategic(..), Some(converted)) => self.unreadable(converted),
@@ -61,7 +61,7 @@ impl<'a> Parsed<'a> {
         }
     }
 
-    /// 422 about the patch itself: what it makes of the object cannot be read.
+    /// Returns the 422 for a patch whose result cannot be decoded.
     pub(crate) fn unreadable(&self, why: &str) -> ApiError {
         let text = match self {
             Self::Json(bytes) => String::from_utf8_lossy(bytes).into_owned(),

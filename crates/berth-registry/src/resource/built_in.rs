@@ -1,4 +1,4 @@
-//! The table of a server to which no kind was added.
+//! The resource table with only the built-in kinds.
 
 use super::{Resource, ResourceTable, Resources, kinds, merge_rules::MergeRule};
 use berth_api::Kind;
@@ -8,7 +8,7 @@ use std::sync::{Arc, LazyLock};
 static BUILT_IN: LazyLock<Arc<Resources>> =
     LazyLock::new(|| Arc::new(Resources::new(kinds::stored().into_iter().chain(kinds::reviews()).map(Arc::new).collect())));
 
-/// The table of a server to which no kind was added.
+/// Returns the resource table with only the built-in kinds.
 #[must_use]
 pub fn built_in() -> &'static Arc<Resources> {
     &BUILT_IN
@@ -21,10 +21,10 @@ impl Default for ResourceTable {
     }
 }
 
-/// The resource of a built-in kind.
+/// Returns the resource of a built-in kind.
 ///
 /// # Panics
-/// If there is none of this type.
+/// There is none with this type.
 #[must_use]
 pub fn of<K: Kind>() -> &'static Arc<Resource> {
     BUILT_IN
@@ -32,7 +32,7 @@ pub fn of<K: Kind>() -> &'static Arc<Resource> {
         .expect("kinds that the server itself uses are in its table")
 }
 
-/// The merge rules of all built-in kinds, and of the types that they share.
+/// Returns the merge rules of all built-in kinds, and of their common types.
 pub(crate) fn merge_rules() -> impl Iterator<Item = &'static MergeRule> {
     BUILT_IN.all().iter().flat_map(|resource| resource.merge_rules).chain(kinds::SHARED_MERGE_RULES)
 }

@@ -1,4 +1,4 @@
-//! Kinds that are data: a [`Resource`] of the table for each version that is served.
+//! Kinds that are data: one [`Resource`] of the table for each served version.
 
 use super::{
     BoxObject, DecodeError, Decoded, FormError, KindSchema, Names, PrinterColumn, Resource, Rules, SelectableField, StoredForm,
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use std::{borrow::Cow, sync::Arc};
 
 impl Resource {
-    /// The resources of a kind: its served versions, in order of preference.
+    /// Returns the resources of a kind: its served versions, in order of preference.
     #[must_use]
     pub fn of_kind(kind: &Arc<Kind>) -> Vec<Self> {
         kind.served().map(Self::of_version).collect()
@@ -30,7 +30,7 @@ impl Resource {
             categories: names.categories.iter().map(Into::into).collect(),
             ..Names::new(kind.gvk().clone(), names.plural)
         };
-        // A kind of upstream's Go types has one version, in which it is stored.
+        // A kind of upstream's Go types has one version, its storage version.
         let is_native = matches!(form, Form::Native { .. });
         let stored_form: Option<Box<dyn StoredForm>> = match form {
             Form::Custom => Some(Box::new(Versioned(kind.clone()))),
@@ -44,7 +44,7 @@ impl Resource {
             let pointer = field.fields.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect();
             let path: Vec<&str> = field.fields.iter().map(String::as_str).collect();
             let is_number = version.schema.at(&path).is_some_and(|schema| schema.kind == Some(Type::Integer));
-            // Upstream's Go types leave out a zero.
+            // Upstream's Go types omit a zero.
             let absent = if is_native && is_number { "0" } else { "" };
             SelectableField { name: field.name.as_str().into(), pointer, absent }
         };
@@ -54,7 +54,7 @@ impl Resource {
     }
 }
 
-/// Objects of a custom resource: stored in one version, or in an earlier one.
+/// Objects of a custom resource, stored in the storage version or an earlier one.
 struct Versioned(KindVersion);
 
 impl StoredForm for Versioned {
@@ -72,11 +72,11 @@ impl StoredForm for Versioned {
     }
 }
 
-/// The rules of a version of a kind that is data.
+/// The rules of one version of a kind that is data.
 struct Defined(KindVersion);
 
 impl Defined {
-    /// Whether the columns have the name. Those of custom resources do not: every one has it.
+    /// Whether the columns include the name. Those of a custom resource do not, because every table has it.
     fn has_name(&self) -> bool {
         self.0.version().columns.iter().any(|column| column.format == "name")
     }
@@ -156,7 +156,7 @@ fn time_at(path: &JsonPath, whole: &Value) -> Option<Timestamp> {
     path.first(whole)?.as_str()?.parse().ok()
 }
 
-/// A value as a column of this type shows it. A value of another type is not shown.
+/// Formats a value for a column of this type. A value of another type is omitted.
 ///
 /// Source: upstream `apiextensions-apiserver/pkg/registry/customresource/tableconvertor`.
 fn printed(kind: &str, value: &Value, now: Timestamp) -> Value {
@@ -182,7 +182,7 @@ mod tests {
     use berth_identity::GroupResource;
     use berth_kinds::{Conversion, Structural, Version};
 
-    /// Served in these versions, and stored in the first one.
+    /// Returns a definition with these versions, of which the first is the storage version.
     fn definition(group: &str, plural: &str, versions: &[&str]) -> Definition {
         let schema = Structural::read(&json!({"type": "object"}), &berth_api::Path::new("schema")).expect("structural");
         let version = |(index, name): (usize, &&str)| Version {

@@ -1,23 +1,24 @@
-//! What ownership must know of a kind: its schema, what every object of it holds, what each endpoint cannot change.
+//! The facts about a kind that field ownership needs: its schema, the fields of every object, and the immutable fields
+//! of each endpoint.
 
 use super::Subresource;
 use berth_fieldsets::{Root, Schema, Set};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// One kind.
+/// The facts about one kind.
 #[derive(Debug)]
 pub(crate) struct KindFields {
     pub(crate) schema: Schema,
-    /// Under which `schema` has it.
+    /// The name of the kind's schema in `schema`.
     pub(crate) name: String,
-    /// What every object of the kind holds, upstream's zero value: what came before anything was owned.
+    /// The fields of every object of the kind (upstream's zero value), before any field has an owner.
     pub(crate) empty: Value,
-    /// What the endpoint of the object takes over from the stored one.
+    /// The fields that the main endpoint copies from the stored object.
     pub(crate) main_ignores: Set,
-    /// What that of its status does.
+    /// The fields that the status endpoint copies.
     pub(crate) status_ignores: Set,
-    /// The same of the other versions of the kind, by `apiVersion`.
+    /// The facts about the other versions of the kind, by `apiVersion`.
     pub(crate) others: BTreeMap<String, KindFields>,
 }
 
@@ -26,7 +27,7 @@ impl KindFields {
         self.schema.root(&self.name).expect("the schema was read under this name")
     }
 
-    /// The fields that an endpoint takes over from the stored object.
+    /// Returns the fields that an endpoint copies from the stored object.
     pub(crate) fn ignored(&self, subresource: Option<Subresource>) -> &Set {
         match subresource {
             Some(Subresource::Status) => &self.status_ignores,
@@ -34,13 +35,13 @@ impl KindFields {
         }
     }
 
-    /// Makes an object's document hold what every object of the kind holds.
+    /// Adds the fields of every object of the kind to a document.
     pub(crate) fn complete(&self, document: &mut Value) {
         fill(document, &self.empty);
     }
 }
 
-/// Puts into `document` what it lacks of `wanted`.
+/// Adds the fields of `wanted` that `document` lacks.
 pub(crate) fn fill(document: &mut Value, wanted: &Value) {
     let (Value::Object(members), Value::Object(wanted)) = (document, wanted) else { return };
     for (name, wanted) in wanted {

@@ -1,4 +1,4 @@
-//! How patches and server-side apply treat the fields of a type: which lists and maps are more than values.
+//! How patches and server-side apply treat the fields of a type: which lists and maps have rules.
 //!
 //! A field without a rule merges by its JSON type: maps member by member, lists as a whole. OpenAPI publishes the same rules.
 
@@ -63,7 +63,7 @@ pub(super) const fn list_of(of: &'static str, name: &'static str, strategy: Patc
     MergeRule { of, name, strategy, ssa, to }
 }
 
-/// A list that patches replace as a whole, and that has one owner. Upstream publishes it of some lists.
+/// A list that patches replace as a whole, and that has one owner. Upstream publishes that for some lists.
 pub(super) const fn atomic(of: &'static str, name: &'static str) -> MergeRule {
     list(of, name, PatchStrategy::Plain, Ssa::Atomic)
 }

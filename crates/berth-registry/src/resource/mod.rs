@@ -1,4 +1,5 @@
-//! The resource table: every kind that is served is one line of it. What is particular to a built-in kind is in its file in [`kinds`].
+//! The resource table, with one entry for each served kind. Code that is specific to a built-in kind is in its file in
+//! [`kinds`].
 
 mod built_in;
 mod defined;
@@ -42,48 +43,48 @@ pub struct PrinterColumn<'a> {
     pub format: &'a str,
     /// 0 always shown, 1 only in wide output.
     pub priority: i32,
-    /// One sentence of our own.
+    /// A one-sentence description, in berth's own words.
     pub description: &'a str,
 }
 
 /// A column of a built-in kind.
 pub type Column = PrinterColumn<'static>;
 
-/// A field that a field selector may name, besides name and namespace.
+/// A selectable field besides name and namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SelectableField {
     /// As selectors name it: `status.phase`. The headers of all objects share it.
     pub name: Arc<str>,
     /// JSON pointer of its value: `/status/phase`.
     pub pointer: String,
-    /// Its value to a selector where the object does not have it: mostly empty, of a boolean `false`.
+    /// The value of a missing field for selectors: usually empty, `false` for a boolean.
     pub absent: &'static str,
 }
 
 /// A subresource that needs a running container or a real network, which berth simulates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Simulated {
-    /// The first part of the path behind the object's name.
+    /// The first part of the path after the object's name.
     pub subresource: &'static str,
-    /// Why it does nothing here.
+    /// Why it is unsupported.
     pub why: &'static str,
-    /// Whether the path names an object, and nothing else besides.
+    /// Whether the path contains only the name of the object.
     pub names_an_object: bool,
 }
 
-/// Which bodies of a kind the audit log contains.
+/// The bodies of a kind that the audit log contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditedBody {
-    /// Those without a member that secrets have.
+    /// Bodies without members that could be secret.
     #[default]
     WithoutData,
-    /// All: what is called as a member of secrets is none.
+    /// All bodies, because members with those names are not secret.
     WithData,
-    /// None.
+    /// No bodies.
     Never,
 }
 
-/// What a kind is called in one version.
+/// The names of a kind in one version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Names {
     /// `apps/v1`, `Deployment`.
@@ -106,7 +107,7 @@ impl Names {
     }
 }
 
-/// One line of the table.
+/// One table entry.
 pub struct Resource {
     names: Names,
     /// Its group and plural.
@@ -115,43 +116,44 @@ pub struct Resource {
     pub scope: Scope,
     /// Its subresources.
     pub subresources: Vec<Subresource>,
-    /// Why none of it can be made or changed; empty where it can.
+    /// Why its objects are read-only. Empty if they are not.
     pub read_only: &'static str,
     /// Whether PUT may create (Lease, Event, Service, …).
     pub create_on_update: bool,
-    /// Fields that a field selector may name, besides name and namespace.
+    /// Selectable fields besides name and namespace.
     pub selectable_fields: Vec<SelectableField>,
-    /// Whether all objects of a namespace, or all of a cluster, can be deleted at once.
+    /// Whether it supports deletecollection.
     pub is_deleted_in_bulk: bool,
-    /// Whether a deletion that names no policy keeps what its objects own. The text warns of it, if it is not empty.
+    /// Whether a deletion without a policy orphans dependents. The text is the warning, if not empty.
     pub orphans_by_default: Option<&'static str>,
-    /// Subresources that are refused with a reason.
+    /// Subresources that are rejected with a reason.
     pub simulated: &'static [Simulated],
-    /// Which of its bodies the audit log contains.
+    /// The bodies that the audit log contains.
     pub audited_body: AuditedBody,
     /// How patches and server-side apply treat the fields of its types.
     pub(crate) merge_rules: &'static [MergeRule],
-    /// Members besides `metadata`, `spec` and `status` that upstream's type always has: their appearance is no change.
+    /// Members besides `metadata`, `spec` and `status` that upstream's type always has. Adding them is no change.
     pub(crate) always_has: Value,
-    /// What a write to `/status` takes over from the stored object besides the spec.
+    /// The fields besides the spec that a write to `/status` copies from the stored object.
     pub(crate) status_keeps: &'static [&'static [&'static str]],
-    /// By how many bytes later writes by others will make an object longer.
+    /// The number of bytes by which later writes of other clients will enlarge an object.
     pub(crate) growth: Option<fn(&Entry) -> usize>,
-    /// Whether its objects are written often and hardly ever read. Their times have fractions, of which the store keeps less.
+    /// Whether its objects are written often and rarely read. Their times have fractions, of which the store keeps
+    /// less.
     pub(crate) rarely_read: bool,
-    /// How long an object is kept after it was last written. `None`: until it is deleted.
+    /// How long an object lives after its last write. `None`: until it is deleted.
     time_to_live: Option<SignedDuration>,
-    /// How its objects are read, printed and described.
+    /// The rules for decoding, printing and describing its objects.
     pub rules: Box<dyn Rules>,
-    /// How its objects are stored. `None`: as it serves them.
+    /// The stored form of its objects. `None`: the served form.
     pub(crate) stored_form: Option<Box<dyn StoredForm>>,
-    /// What their keys begin with.
+    /// Their key prefix.
     prefix: String,
     api_version: String,
     is_review: bool,
-    /// Of a kind that came while the server runs.
+    /// Set for a kind that was added at run time.
     added: Option<table::Life>,
-    /// What ownership must know of it, once that was asked for.
+    /// The facts for field ownership, after their first use.
     pub(crate) fields: OnceLock<KindFields>,
 }
 
@@ -162,7 +164,8 @@ impl fmt::Debug for Resource {
 }
 
 impl Resource {
-    /// A kind without subresources and selectable fields, stored at `GROUP/PLURAL` as upstream's custom resources are.
+    /// Returns a kind without subresources and selectable fields, stored at `GROUP/PLURAL` as upstream's custom
+    /// resources.
     #[must_use]
     pub fn new(names: Names, scope: Scope, rules: impl Rules) -> Self {
         let resource = GroupResource { group: names.kind.group.clone(), plural: names.plural.clone() };
@@ -195,13 +198,13 @@ impl Resource {
         }
     }
 
-    /// What it is called.
+    /// Returns its names.
     #[must_use]
     pub fn names(&self) -> &Names {
         &self.names
     }
 
-    /// The kind of its objects: `apps/v1`, `Deployment`.
+    /// Returns the kind of its objects: `apps/v1`, `Deployment`.
     #[must_use]
     pub fn gvk(&self) -> &GroupVersionKind {
         &self.names.kind
@@ -243,7 +246,7 @@ impl Resource {
         &self.names.plural
     }
 
-    /// Whether it is only asked, by a create, and never stored.
+    /// Whether it is a review, which is created and not stored.
     #[must_use]
     pub fn is_review(&self) -> bool {
         self.is_review
@@ -255,37 +258,37 @@ impl Resource {
         &self.api_version
     }
 
-    /// `apps/v1`: the version in which its objects are stored.
+    /// Returns the storage version of its objects: `apps/v1`.
     #[must_use]
     pub fn stored_api_version(&self) -> &str {
         self.stored_form.as_ref().map_or(&self.api_version, |form| form.api_version())
     }
 
-    /// Whether its objects are stored in this version. Headers are those of the version in which objects are stored.
+    /// Whether this is the storage version. Headers are those of the storage version.
     fn is_stored_version(&self) -> bool {
         self.stored_api_version() == self.api_version
     }
 
-    /// Has its objects stored elsewhere: `services/specs`. Not to be changed for a kind of which objects are stored already.
+    /// Changes the key prefix of its objects: `services/specs`. Must not be changed for a kind with stored objects.
     #[must_use]
     pub fn stored_at(mut self, path: &str) -> Self {
         self.prefix = prefix(path);
         self
     }
 
-    /// What the keys of its objects begin with: `/registry/pods/`.
+    /// Returns the key prefix of its objects: `/registry/pods/`.
     #[must_use]
     pub fn prefix(&self) -> &str {
         &self.prefix
     }
 
-    /// When an object that is written now expires. `None`: it does not.
+    /// Returns when an object that is written now expires. `None`: never.
     pub(crate) fn expires_at(&self, now: Timestamp) -> Option<Timestamp> {
         self.time_to_live.map(|time_to_live| now + time_to_live)
     }
 
-    /// Why a subresource that needs a running container, or a real network, does nothing here. `None`: it is none of these. Of the path behind the
-    /// object's name only the first part counts.
+    /// Returns why a subresource that needs a running container or a real network is unsupported. `None`: it is not
+    /// such a subresource. Only the first part of the path after the object's name matters.
     #[must_use]
     pub fn simulated(&self, path: &str) -> Option<&Simulated> {
         let first = path.split('/').next().unwrap_or_default();
@@ -300,7 +303,7 @@ impl Resource {
         Self::typed::<K>(Scope::Cluster)
     }
 
-    /// Stored at `PLURAL`, as nearly all of upstream's are.
+    /// Returns a resource that is stored at `PLURAL`, as nearly all of upstream's.
     fn typed<K: Printed>(scope: Scope) -> Self {
         let kind = GroupVersionKind::from_static(K::GROUP, K::VERSION, K::KIND);
         let names = Names { singular: K::KIND.to_lowercase().into(), ..Names::new(kind, ApiName::from_static(K::URL_PATH_SEGMENT)) };
@@ -312,7 +315,7 @@ impl Resource {
         self
     }
 
-    /// Of the category that `kubectl get all` lists.
+    /// Adds it to the category of `kubectl get all`.
     fn all(mut self) -> Self {
         self.names.categories = vec![ApiName::from_static("all")];
         self
@@ -329,7 +332,7 @@ impl Resource {
         self
     }
 
-    /// Selectable booleans that are false where an object does not have them.
+    /// Sets the selectable booleans that are false if an object does not have them.
     fn absent_is_false(mut self, names: &[&str]) -> Self {
         for field in self.selectable_fields.iter_mut().filter(|field| names.contains(&&*field.name)) {
             field.absent = "false";
@@ -408,7 +411,7 @@ impl Resource {
     }
 }
 
-/// What the keys of a resource begin with that is stored at `path`.
+/// Returns the key prefix of a resource that is stored at `path`.
 fn prefix(path: &str) -> String {
     format!("/registry/{path}/")
 }
@@ -447,13 +450,13 @@ mod tests {
         for resource in built_in().all() {
             assert!(resource.subresources.iter().map(|s| s.as_str()).is_sorted(), "{resource:?}");
             assert!(resource.selectable_fields.is_sorted(), "{resource:?}");
-            // Upstream gives a second column this format: the driver of a VolumeAttachment.
+            // Upstream has a second column of this format: the driver of a VolumeAttachment.
             let names: Vec<&str> = resource.rules.columns().iter().filter(|c| c.format == "name").map(|c| c.name).collect();
             assert!(names == ["Name"] || names == ["Name", "Attacher"], "{resource:?}");
         }
     }
 
-    /// So that either can go on with what the other has stored.
+    /// Upstream and berth can each continue with the other's stored objects.
     #[test]
     fn objects_are_stored_where_upstream_stores_them() {
         let upstream = include_str!("../../../../testdata/upstream/keys.txt");

@@ -1,22 +1,22 @@
-//! What `kubectl get` prints of a kind that is a type of Rust.
+//! The columns of `kubectl get` for a kind with a Rust type.
 
 use super::Column;
 use berth_api::{Kind, k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// How a kind is printed. The default is what a kind without columns of its own shows.
+/// The columns and cells of a kind. The default is that of a kind without columns of its own.
 pub trait Printed: Kind {
-    /// One entry a cell; exactly one has the format `name`.
+    /// One entry per cell. Exactly one has the format `name`.
     const COLUMNS: &'static [Column] = &[NAME, Column { kind: "date", ..text("Created At", "When the object was created.") }];
 
-    /// The cells of its row, one per column; `now` is for ages.
+    /// Returns the cells of its row, one per column. `now` is for ages.
     fn cells(&self, _now: Timestamp) -> Vec<Value> {
         let meta = self.metadata();
         vec![json!(name(meta)), json!(meta.creation_timestamp)]
     }
 
-    /// Conditions of its row; clients may hide rows by them.
+    /// Returns the conditions of its row, from which clients may hide rows.
     fn row_conditions(&self) -> Vec<Value> {
         Vec::new()
     }
@@ -31,7 +31,7 @@ pub(crate) const fn text(name: &'static str, description: &'static str) -> Colum
     Column { name, kind: "string", format: "", priority: 0, description }
 }
 
-/// The object's name; empty where it has none.
+/// Returns the object's name, or an empty text.
 pub(crate) fn name(meta: &ObjectMeta) -> &str {
     meta.name.as_deref().unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Objects of which only the metadata is asked for.
+//! Responses with only the metadata of objects.
 
 use super::{MetaVersion, bookmark_meta, list_meta};
 use crate::{ApiError, Current, List, WatchEvent};
@@ -15,7 +15,7 @@ pub struct PartialObjectMetadata {
     metadata: ObjectMeta,
 }
 
-/// A page of a list, metadata only; without its items, which [`PartialObjectMetadata::of_entry`] makes one by one.
+/// A page of a list with metadata only, without its items. [`PartialObjectMetadata::of_entry`] builds them one by one.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PartialObjectMetadataList {
@@ -25,7 +25,7 @@ pub struct PartialObjectMetadataList {
     items: [PartialObjectMetadata; 0],
 }
 
-/// The one part of an object that is read; the rest is skipped.
+/// The decoded part of an object. The rest is skipped.
 #[derive(Deserialize)]
 struct OnlyMetadata {
     #[serde(default)]
@@ -37,16 +37,16 @@ impl PartialObjectMetadata {
         Self { kind: "PartialObjectMetadata", api_version: MetaVersion::V1.api_version(), metadata }
     }
 
-    /// The same in another version.
+    /// Returns the same in another version.
     #[must_use]
     pub fn in_version(self, version: MetaVersion) -> Self {
         Self { api_version: version.api_version(), ..self }
     }
 
-    /// Of one object.
+    /// Returns the metadata of one object.
     ///
     /// # Errors
-    /// [`ApiError::Internal`] if the store holds what is no object.
+    /// [`ApiError::Internal`] if the stored value is not an object.
     pub fn of_object(current: &Current) -> Result<Self, ApiError> {
         match current {
             Current::Stored(entry) => Self::of_entry(entry),
@@ -54,7 +54,7 @@ impl PartialObjectMetadata {
         }
     }
 
-    /// Of one item of a list.
+    /// Returns the metadata of one item of a list.
     ///
     /// # Errors
     /// As [`PartialObjectMetadata::of_object`].
@@ -62,7 +62,7 @@ impl PartialObjectMetadata {
         of_entry(entry, entry.mod_revision)
     }
 
-    /// Of an event of a watch; `None` for an error, which is sent as it is.
+    /// Returns the metadata of an event of a watch, or `None` for an error, which is sent unchanged.
     ///
     /// # Errors
     /// As [`PartialObjectMetadata::of_object`].
@@ -79,7 +79,7 @@ impl PartialObjectMetadata {
 }
 
 impl PartialObjectMetadataList {
-    /// Of a page of a list.
+    /// Returns the metadata of a page of a list.
     #[must_use]
     pub fn head(list: &List, version: MetaVersion) -> Self {
         Self { kind: "PartialObjectMetadataList", api_version: version.api_version(), metadata: list_meta(list), items: [] }

@@ -1,4 +1,4 @@
-//! Every kind's row as data, and what surrounds rows.
+//! The expected row of every kind, and the tables around rows.
 
 #![expect(clippy::needless_pass_by_value, reason = "literals of JSON read better without borrows")]
 
@@ -10,7 +10,7 @@ use berth_store::{Header, Key};
 /// All ages are 5 minutes.
 const NOW: Timestamp = Timestamp::constant(300, 0);
 
-/// The row of `object`, an object of `group` and `plural` named `n` and created 5 minutes ago.
+/// Returns the row of `object`, an object of `group` and `plural` with the name `n`, created 5 minutes ago.
 #[track_caller]
 fn check(group: &str, plural: &str, object: Value, cells: Value) {
     let resource = resource::built_in().by_name(&GroupResource::new(group, plural)).expect("a kind of the table");

@@ -1,4 +1,4 @@
-//! Limit ranges, pod security levels, and what pods take over from their service accounts.
+//! Limit ranges, pod security levels, and what pods inherit from their service accounts.
 #![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
 
 use crate::world::{World, deployment, now, pod, target};
@@ -78,7 +78,7 @@ fn claims_keep_to_limit_ranges_also_when_they_grow() {
     world.merge("persistentvolumeclaims", "c", grown("2Gi")).expect("within bounds");
 }
 
-/// A namespace `team` with pod security labels: `enforce=restricted warn=baseline`.
+/// Creates a namespace `team` with pod security labels: `enforce=restricted warn=baseline`.
 fn team(world: &World, labels: &str) {
     let labels: serde_json::Map<String, Value> = labels
         .split_whitespace()

@@ -203,7 +203,7 @@ fn pods_take_overhead_and_nodes_from_their_runtime_class() {
     world.made("runtimeclasses.node.k8s.io", class);
     let made = world.made("pods", of_class("p"));
     assert_eq!((at(&made, "/spec/overhead"), at(&made, "/spec/nodeSelector")), (&json!({"cpu": "250m"}), &json!({"a": "b"})));
-    // A pod that is there is not judged again.
+    // An existing pod is not validated again.
     world.delete("runtimeclasses.node.k8s.io", "small", &DeleteOptions::default()).expect("deleted");
     world.merge("pods", "p", json!({"metadata": {"labels": {"a": "b"}}})).expect("patched");
     let mut alone = pod("q");
@@ -212,7 +212,7 @@ fn pods_take_overhead_and_nodes_from_their_runtime_class() {
     assert_eq!(text, "pods \"q\" is forbidden: pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead");
 }
 
-/// As upstream: a create does not set it, and each change of the spec raises it.
+/// As upstream: a create does not set it, and each change of the spec increments it.
 #[test]
 fn the_generation_of_a_driver_counts_its_changes() {
     let world = World::new();

@@ -1,4 +1,4 @@
-//! Every verb of the registry over a memory store: what a request does and what it answers.
+//! Every verb of the registry over a memory store: its effects and results.
 
 mod admission;
 mod apply;

@@ -65,7 +65,7 @@ fn a_pod_that_cannot_be_bound_is_a_conflict() {
     assert!(matches!(world.post("pods/binding", "nope", json!({"target": {"name": "n"}})), Err(ApiError::NotFound { .. })));
 }
 
-/// A running, bound pod `p`, ready or not.
+/// Creates a running, bound pod, ready or not.
 fn running(world: &World, name: &str, ready: &str) {
     let mut object = pod(name);
     object["spec"]["nodeName"] = "n1".into();

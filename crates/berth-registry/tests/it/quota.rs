@@ -4,12 +4,12 @@ use crate::world::{World, config_map, deployment, pod};
 use berth_registry::{ApiError, RESOURCE_QUOTA, WriteOptions};
 use serde_json::{Value, json};
 
-/// A quota whose controller has taken its bounds over, with nothing used.
+/// Creates an unused quota whose controller has copied its limits.
 fn quota(world: &World, name: &str, hard: Value) {
     scoped_quota(world, name, hard, &[]);
 }
 
-/// As [`quota`], of some pods only.
+/// Creates a [`quota`] with scopes.
 fn scoped_quota(world: &World, name: &str, hard: Value, scopes: &[&str]) {
     let spec = json!({"hard": hard, "scopes": scopes});
     world.made("resourcequotas", json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": name}, "spec": spec}));
@@ -143,7 +143,7 @@ fn an_update_that_moves_a_pod_into_a_scope_is_charged_or_refused() {
     assert_eq!(counts(), ["0", "3"]);
     let end = |name: &str| world.merge("pods", name, json!({"spec": {"activeDeadlineSeconds": 600}}));
     end("a").expect("there is room");
-    // The quota that the pod has left is the controller's to lower.
+    // The controller reduces the usage of the quota whose scope the pod has left.
     assert_eq!(counts(), ["1", "3"]);
     world.merge("pods", "a", json!({"metadata": {"labels": {"more": "1"}}})).expect("it stays where it is");
     world.merge("pods", "a", json!({"spec": {"activeDeadlineSeconds": 500}})).expect("it stays where it is");

@@ -1,4 +1,4 @@
-//! Resources that are kept in another backing store than the rest: revisions of the two have nothing to do with each other.
+//! Resources in separate backing stores, whose revisions are independent.
 
 use crate::world::{World, config_map, now};
 use berth_rbac::{Attributes, ResourceAttributes, User};
@@ -8,12 +8,12 @@ use futures::{FutureExt, StreamExt, future::BoxFuture};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// Two stores as one.
+/// Two stores in the form of one.
 struct Split {
     rest: Arc<MemoryStore>,
-    /// What the keys of the other begin with.
+    /// The key prefix of the other store.
     prefix: &'static str,
-    /// Ahead of the first by far.
+    /// Its revisions are far ahead of the first store's.
     apart: MemoryStore,
 }
 

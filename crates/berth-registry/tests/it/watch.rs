@@ -4,7 +4,8 @@ use berth_store::{Revision, Store as _};
 use futures::{FutureExt, StreamExt, stream::BoxStream};
 use serde_json::json;
 
-/// One letter and name an event; `.` for a bookmark, `|` for the end of the initial ones, `!` for the end of the watch.
+/// Returns one letter and name per event, `.` for a bookmark, `|` for the end of the initial events, and `!` for the
+/// end of the watch.
 fn seen(watch: &mut BoxStream<'static, WatchEvent>) -> String {
     let mut seen = Vec::new();
     while let Some(Some(event)) = watch.next().now_or_never() {

@@ -1,4 +1,4 @@
-//! Patches in and out, most on a pod or a Deployment, because those have every kind of list.
+//! Tests of patches, mostly on a pod or a Deployment, which have every type of list.
 
 #![expect(clippy::needless_pass_by_value, reason = "literals of JSON read better without borrows")]
 
@@ -21,7 +21,8 @@ fn check(kind: &str, doc: Value, patch: Value, expected: Value) {
     }
 }
 
-/// As [`check`] with the containers of a Deployment's template, and other members of the pod spec in the patch.
+/// Does the same as [`check`] for the containers of a Deployment's template, with further members of the pod spec in
+/// the patch.
 #[track_caller]
 fn check_containers(containers: Value, patch: Value, expected: Value) {
     let doc = |containers| json!({"spec": {"template": {"spec": {"containers": containers}}}});
@@ -235,7 +236,7 @@ fn what_cannot_be_merged_is_refused() {
     check_refused("Pod", doc, json!([]), "is a JSON object");
 }
 
-/// Objects of scalars, nested.
+/// Generates nested objects of scalars.
 fn map() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![Just(Value::Null), (0..3).prop_map(Value::from), "[xy]".prop_map(Value::from)];
     let node = leaf.prop_recursive(3, 12, 3, |inner| {

@@ -18,7 +18,8 @@ pub(super) fn resource() -> Resource {
         .merges(MERGE_RULES)
 }
 
-/// The kind is there so that clients which ask for definitions, as kubectl does before it reports an unknown kind, find that there are none.
+/// The kind exists for clients that list definitions, as kubectl does before it reports an unknown kind. The list is
+/// empty.
 const NO_CUSTOM_RESOURCES: &str =
     "berth does not serve custom resources yet: CustomResourceDefinitions can only be listed, and there are none";
 

@@ -9,7 +9,7 @@ use berth_api::k8s_openapi::api::core::v1::{EndpointSubset, Endpoints};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-/// More addresses or ports than these are only counted.
+/// The maximum number of addresses or ports in a cell. Further ones are only counted.
 pub(super) const SHOWN_MAX: usize = 3;
 
 /// Its line of the resource table.
@@ -35,7 +35,7 @@ impl Printed for Endpoints {
     }
 }
 
-/// Every address with every port; addresses alone where there are no ports.
+/// Returns every address with every port, or addresses only if there are no ports.
 fn addresses(subset: &EndpointSubset) -> Vec<String> {
     let ips: Vec<&str> = subset.addresses.iter().flatten().map(|address| address.ip.as_str()).collect();
     match subset.ports.as_deref() {

@@ -1,4 +1,5 @@
-//! Event: one store, two groups. `v1` is the stored form. `events.k8s.io/v1` shows the same events under other field names.
+//! Event: one key prefix, two groups. `v1` is the stored form. `events.k8s.io/v1` presents the same events with other
+//! field names.
 
 use super::text::{name, or, text, wide};
 use crate::{
@@ -19,10 +20,10 @@ use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
-/// How long an event is kept after it was last written: a repeated event is written again.
+/// The lifetime of an event after its last write. A repeated event is written again.
 const TIME_TO_LIVE: SignedDuration = SignedDuration::from_hours(1);
 
-/// The line of events of `v1`.
+/// The table entry of `v1` events.
 pub(super) fn core_resource() -> Resource {
     Resource::namespaced::<CoreEvent>()
         .short(&["ev"])
@@ -36,7 +37,7 @@ pub(super) fn core_resource() -> Resource {
         )
 }
 
-/// The line of events of `events.k8s.io/v1`.
+/// The table entry of `events.k8s.io/v1` events.
 pub(super) fn resource() -> Resource {
     Resource::namespaced::<Event>()
         .short(&["ev"])
@@ -75,7 +76,7 @@ const FIELDS: &[(&str, &str)] = &[
     ("type", "/type"),
 ];
 
-/// Fields of `v1`, each with its name in `events.k8s.io/v1`. All others have one name.
+/// The fields of `v1` with another name in `events.k8s.io/v1`.
 const NAMES: &[(&str, &str)] = &[
     ("count", "deprecatedCount"),
     ("firstTimestamp", "deprecatedFirstTimestamp"),
@@ -103,12 +104,12 @@ impl StoredForm for AsCore {
     }
 }
 
-/// The form kept, of an event of `events.k8s.io/v1`.
+/// Returns the stored form of an event of `events.k8s.io/v1`.
 fn to_core(event: Value) -> Bytes {
     renamed(event, "v1", |name| NAMES.iter().find(|(_, other)| *other == name).map(|(core, _)| *core))
 }
 
-/// The form of `events.k8s.io/v1`; `None` for bytes that are no event.
+/// Returns the form of `events.k8s.io/v1`, or `None` for bytes that are not an event.
 fn from_core(bytes: &[u8]) -> Option<Bytes> {
     let event: Value = serde_json::from_slice(bytes).ok()?;
     event
@@ -123,7 +124,7 @@ fn renamed(event: Value, api_version: &str, name: impl Fn(&str) -> Option<&'stat
         None if member == "apiVersion" => (member, api_version.into()),
         None => (member, value),
     };
-    // Members come out sorted, so `apiVersion` is first but `kind` is not: encoders want it second.
+    // Members are sorted, so `apiVersion` is first, but `kind` is not second, as encoders require.
     let members: Map<String, Value> = members.into_iter().map(rename).collect();
     let mut out = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"Event\"").into_bytes();
     for (member, value) in members.iter().filter(|(member, _)| !matches!(member.as_str(), "apiVersion" | "kind")) {
@@ -146,13 +147,13 @@ const EVENT_COLUMNS: &[Column] = &[
     Column { format: "name", ..wide("Name", "Name of the event.") },
 ];
 
-/// What both kinds of event have.
+/// The fields that both forms have.
 struct EventView<'a> {
     meta: &'a ObjectMeta,
     first: Option<&'a Time>,
     last: Option<&'a Time>,
     at: Option<&'a MicroTime>,
-    /// Of a series: when it was last seen, and how often.
+    /// The last time and the count of a series.
     series: Option<(Option<&'a MicroTime>, i32)>,
     count: Option<i32>,
     kind: Option<&'a str>,
@@ -186,7 +187,7 @@ impl EventView<'_> {
         ]
     }
 
-    /// New events have no count: they happened once.
+    /// Returns 1 for a new event, which has no count.
     fn singleton_count(&self) -> i32 {
         self.count.filter(|count| *count != 0).unwrap_or(1)
     }

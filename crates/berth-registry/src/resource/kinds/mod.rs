@@ -1,5 +1,6 @@
-//! The built-in kinds that are types of Rust, one file each: the line of the resource table, the columns of `kubectl get`, and everything else that is
-//! particular to the kind in this crate. Defaults and validation are in `berth-api`. The files of kinds that are data are in `berth-kinds`.
+//! The built-in kinds with Rust types, one file each: the table entry, the columns of `kubectl get`, and everything
+//! else that is specific to the kind in this crate. Defaults and validation are in `berth-api`. Kinds that are data are
+//! in `berth-kinds`.
 
 mod cluster_role;
 mod cluster_role_binding;
@@ -55,7 +56,7 @@ use berth_kinds::{
     },
 };
 
-/// The line of every kind that is stored, in the order in which groups are preferred and kinds are shown. Places are upstream's.
+/// Returns the table entry of every stored kind, in order of preference of groups. Key prefixes are those of upstream.
 pub(super) fn stored() -> Vec<Resource> {
     vec![
         namespace::resource(),
@@ -108,11 +109,11 @@ pub(super) fn stored() -> Vec<Resource> {
     ]
 }
 
-/// What the deletion of a Job without a policy warns about.
+/// The warning about the deletion of a Job without a policy.
 const ORPHANED_PODS: &str = "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set \
                              propagationPolicy=Orphan to suppress this warning";
 
-// Strategic merge patches of kinds that are data. Server-side apply takes its rules from their schemas.
+// Strategic merge patch rules of kinds that are data. Server-side apply uses the rules of their schemas.
 const CSI_NODE: &[MergeRule] = &[to("CSINode", "spec", "CSINodeSpec"), list("CSINodeSpec", "drivers", Key("name"), MapOf(&["name"]))];
 const POD_TEMPLATE: &[MergeRule] = &[to("PodTemplate", "template", "PodTemplateSpec")];
 const REPLICATION_CONTROLLER: &[MergeRule] = &[
@@ -143,7 +144,7 @@ const FLOW_SCHEMA: &[MergeRule] = &[to("FlowSchema", "status", "FlowSchemaStatus
 const PRIORITY_LEVEL: &[MergeRule] =
     &[to("PriorityLevelConfiguration", "status", "PriorityLevelConfigurationStatus"), conditions("PriorityLevelConfigurationStatus")];
 
-/// A kind that is data, stored at `PLURAL`.
+/// Returns a kind that is data, stored at `PLURAL`.
 fn data(definition: Definition) -> Resource {
     let kind = Kind::new(definition).expect("built-in kinds do not contradict themselves");
     let resource = Resource::of_kind(&kind).remove(0);

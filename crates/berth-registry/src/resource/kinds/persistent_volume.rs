@@ -1,4 +1,4 @@
-//! PersistentVolume, and what claims print as it does.
+//! PersistentVolume, and columns that it has in common with claims.
 
 use super::text::{AGE, NAME, age_of, name, text, wide};
 use crate::resource::{
@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// Where volumes and claims named their class before the field existed; it still comes first.
+/// The annotation that preceded the field for the class, and still precedes it in the output.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
 
 pub(super) const CLASS: Column = text("StorageClass", "The class that the volume is of.");
@@ -77,7 +77,7 @@ pub(super) fn capacity(capacity: Option<&BTreeMap<String, Quantity>>) -> String 
     capacity.and_then(|capacity| capacity.get("storage")).map(|size| size.0.clone()).unwrap_or_default()
 }
 
-/// In a fixed order, each once.
+/// In a fixed order, without duplicates.
 pub(super) fn access_modes(modes: Option<&[String]>) -> String {
     const SHORT: [(&str, &str); 4] =
         [("ReadWriteOnce", "RWO"), ("ReadOnlyMany", "ROX"), ("ReadWriteMany", "RWX"), ("ReadWriteOncePod", "RWOP")];

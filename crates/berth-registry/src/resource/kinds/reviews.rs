@@ -1,4 +1,4 @@
-//! Kinds that clients only create: the server answers, and stores nothing.
+//! Kinds that clients only create. The server responds and stores nothing.
 
 use crate::resource::{
     AuditedBody, Printed, Resource,
@@ -9,7 +9,7 @@ use berth_api::k8s_openapi::api::{
     authorization::v1::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview},
 };
 
-/// Their lines of the resource table.
+/// Returns their table entries.
 pub(in crate::resource) fn resources() -> [Resource; 6] {
     let all = [
         Resource::cluster::<SelfSubjectReview>().merges(OF_AUTHENTICATION),
@@ -40,7 +40,7 @@ const OF_AUTHORIZATION: &[MergeRule] = &[
     atomic("SubjectRulesReviewStatus", "resourceRules"),
 ];
 
-// Their rows are a name and a time.
+// Their tables have a name and a time.
 impl Printed for LocalSubjectAccessReview {}
 impl Printed for SelfSubjectAccessReview {}
 impl Printed for SelfSubjectReview {}

@@ -1,4 +1,4 @@
-//! RoleBinding, and what a ClusterRoleBinding prints as it does.
+//! RoleBinding, and columns that it has in common with ClusterRoleBinding.
 
 use super::text::{AGE, NAME, age_of, name, text, wide};
 use crate::resource::{Column, Printed, Resource, merge_rules::atomic};
@@ -46,7 +46,7 @@ pub(super) fn cells(meta: &ObjectMeta, role: &RoleRef, subjects: &[Subject], now
     ]
 }
 
-/// The name, of a service account with its namespace.
+/// Returns the name, and for a service account its namespace too.
 fn subject_text(subject: &Subject) -> String {
     match subject.kind.as_str() {
         "ServiceAccount" => format!("{}/{}", subject.namespace.as_deref().unwrap_or_default(), subject.name),

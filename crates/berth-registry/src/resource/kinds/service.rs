@@ -25,7 +25,7 @@ pub(super) fn resource() -> Resource {
         .stored_at("services/specs")
         .merges(MERGE_RULES)
         .always_has(json!({"status": {"loadBalancer": {}}}))
-        // Clients name a scheme and a port besides the Service.
+        // Clients send a scheme and a port together with the Service's name.
         .refuses(&[Simulated {
             subresource: "proxy",
             why: "pods are simulated: none of this service could answer",

@@ -30,12 +30,12 @@ pub(crate) fn age_of(meta: &ObjectMeta, now: Timestamp) -> String {
     age::since(meta.creation_timestamp.as_ref(), now)
 }
 
-/// The text, or `absent` where it is missing or empty.
+/// Returns the text, or `absent` if it is missing or empty.
 pub(super) fn or<'a>(text: Option<&'a str>, absent: &'a str) -> &'a str {
     text.filter(|text| !text.is_empty()).unwrap_or(absent)
 }
 
-/// Names and images of a template's containers, each joined by commas.
+/// Returns the names and images of a template's containers, each joined by commas.
 pub(super) fn containers(spec: Option<&PodSpec>) -> (String, String) {
     let containers = spec.map(|spec| spec.containers.as_slice()).unwrap_or_default();
     let names: Vec<&str> = containers.iter().map(|c| c.name.as_str()).collect();
@@ -49,7 +49,7 @@ pub(super) fn labels(labels: Option<&BTreeMap<String, String>>) -> String {
     or(Some(&texts.join(",")), "<none>").to_owned()
 }
 
-/// The first `max` of `items`, joined by commas; how many more there are, if any.
+/// Returns the first `max` of `items`, joined by commas, and the number of further ones.
 pub(super) fn first_few(items: &[String], max: usize) -> String {
     let shown = items[..items.len().min(max)].join(",");
     if items.len() > max { format!("{shown} + {} more...", items.len() - max) } else { shown }

@@ -1,5 +1,5 @@
-//! What is stored of bodies in which a value is odd: only what every reader of the kind's schema can read. kube-apiserver over the same etcd reads none of a
-//! resource's objects if it cannot read one.
+//! The stored form of bodies with an odd value: every reader of the kind's schema must be able to decode it. A
+//! kube-apiserver over the same etcd reads none of a resource's objects if it cannot decode one.
 
 mod odd;
 mod upstream;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use upstream::Upstream;
 
-/// A kind that is decoded is stored as it is encoded again.
+/// A decoded kind is stored as it is encoded again.
 #[test]
 fn what_decodes_is_encoded_as_its_schema_says() {
     let schemas = Schemas::new();
@@ -50,7 +50,7 @@ fn is_valid(object: &dyn Object) -> bool {
     object.validate(&FeatureGates::default()).is_empty()
 }
 
-/// All of that in one etcd, as far as it is taken, each as an object of its own.
+/// Stores all accepted bodies in one etcd, each as an object of its own.
 #[test]
 fn upstream_lists_what_is_stored_of_each_kind() {
     let Some(upstream) = Upstream::start() else { return };
@@ -58,7 +58,7 @@ fn upstream_lists_what_is_stored_of_each_kind() {
     let (mut seen, mut wanted) = (BTreeSet::new(), BTreeMap::new());
     for resource in built_in().stored().filter(|resource| resource.read_only.is_empty() && resource.group() != "events.k8s.io") {
         let taken = schemas.odd_documents(resource, &mut seen).into_iter().filter_map(|document| resource.rules.decode(document).ok());
-        // kube-apiserver acts on objects of flow control. One that validation rejects ends its process.
+        // kube-apiserver acts on objects of flow control. An invalid one would end its process.
         let taken = taken.filter(|decoded| resource.group() != "flowcontrol.apiserver.k8s.io" || is_valid(&*decoded.object));
         let stored = taken.enumerate().map(|(number, decoded)| {
             let (mut object, name) = (decoded.object, format!("odd-{number}"));
@@ -82,7 +82,7 @@ fn upstream_lists_what_is_stored_of_each_kind() {
         assert_eq!(listed.iter().filter(|name| name.starts_with("odd-")).count(), *count, "{path}");
     }
     assert!(wanted.values().sum::<usize>() > 5000, "{wanted:?}");
-    // One that does not fit, and nothing is listed any more.
+    // One object that does not fit prevents every list.
     let bad = br#"{"apiVersion":"apps/v1","kind":"Deployment","metadata":{"name":"bad","namespace":"odd"},"spec":{"replicas":3.0}}"#;
     upstream.put(&[("/registry/deployments/odd/bad".to_owned(), bad.to_vec())]);
     let told = upstream.list("/apis/apps/v1/deployments?resourceVersion=").expect_err("a number with a point is no int32 to it");
