@@ -1,4 +1,4 @@
-//! A page of one file: charts, and a text below them.
+//! A self-contained page: charts with a text below them.
 
 use crate::{
     Chart,
@@ -15,9 +15,9 @@ h1{font-size:1.3em}.picture{overflow-x:auto}svg{min-width:640px;max-width:100%;h
 ";
 const TITLE_COLUMNS: usize = 200;
 
-/// The charts as a page that needs nothing from elsewhere, with a text below them.
+/// Returns the charts as a self-contained page, with a text below them.
 ///
-/// Its own policy allows no script, no other content and no style but the two that are in it.
+/// Its policy permits no script, no other content, and only its two styles.
 #[must_use]
 pub fn html(title: &str, charts: &[Chart], text: &str) -> String {
     let hash = |style: &str| BASE64_STANDARD.encode(Sha256::digest(style));

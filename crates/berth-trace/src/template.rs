@@ -1,11 +1,12 @@
-//! Templates without what they run: which template it is, is a hash; containers are numbered.
+//! Replaces the content of templates: a hash identifies the template, and containers are numbered.
 
 use crate::{allowed::TracedKind, names::Names};
 use berth_api::{decode::Codec, k8s_openapi::api::core::v1::PodTemplateSpec};
 use berth_workloads::hash::canonical_template;
 use serde_json::{Map, Value, json};
 
-/// An object as the table can read it: containers have their numbers for names, and a template's first container has the template's hash for an image.
+/// Returns an object in the form of the allowed fields. Container names are numbers, and the image of a template's
+/// first container is the template's hash.
 pub(crate) fn prepared(kind: &TracedKind, object: &Value, names: &Names) -> Value {
     let mut object = object.clone();
     if let Some(template) = kind.template.and_then(|pointer| object.pointer_mut(pointer)) {
@@ -31,16 +32,16 @@ pub(crate) fn prepared(kind: &TracedKind, object: &Value, names: &Names) -> Valu
     object
 }
 
-/// A server is not believed that there is one, nor that it is what it should be.
+/// An untrusted server may send no spec, or another type.
 fn spec_of(object: &mut Value) -> Option<&mut Map<String, Value>> {
     object.get_mut("spec").and_then(Value::as_object_mut)
 }
 
-/// The same for all templates that make the same pods, whichever workload has them.
+/// Returns the same identity for all templates that create the same pods, in any workload.
 fn identity(template: &Value, names: &Names) -> String {
     let mut template = template.clone();
     if let Some(members) = template.as_object_mut() {
-        // How a ControllerRevision is applied is not part of it.
+        // The patch directive of a ControllerRevision is not part of the template.
         members.remove("$patch");
     }
     let canonical = PodTemplateSpec::decode_tree(&template).map_or(template, |template| canonical_template(&template));
@@ -60,7 +61,7 @@ fn number(spec: &mut Map<String, Value>) {
     }
 }
 
-/// Only ports of nodes count.
+/// Keeps host ports only.
 fn keep_host_ports(spec: &mut Map<String, Value>) {
     for (member, ..) in LISTS {
         for container in spec.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten() {

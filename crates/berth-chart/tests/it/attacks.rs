@@ -1,4 +1,4 @@
-//! What strangers write is drawn as text, whatever it is; odd data is drawn somehow.
+//! Untrusted texts are always drawn as text, and odd data never fails.
 
 use crate::common::{self, few};
 use berth_chart::{Chart, Ink, Level, Mark, MarkKind, Pod, Sample, ansi, html, lines, one_line, plain, svg};
@@ -18,7 +18,7 @@ const EVIL: [&str; 9] = [
     "--><!-- <![CDATA[ <?xml ?> <!DOCTYPE x [<!ENTITY e 'e'>]> &e;",
     "日本語のとても長い名前\u{1f680}",
 ];
-/// All that a picture is made of.
+/// All elements that a chart uses.
 const ELEMENTS: [&str; 9] = ["svg", "style", "defs", "pattern", "circle", "rect", "path", "text", "g"];
 const ATTRIBUTES: [&str; 19] = [
     "aria-label",
@@ -42,7 +42,7 @@ const ATTRIBUTES: [&str; 19] = [
     "y",
 ];
 
-/// A chart all of whose texts are this one.
+/// Returns a chart in which all texts are this one.
 fn named(name: &str) -> Chart {
     let mut chart = few();
     for text in [&mut chart.title, &mut chart.note].into_iter().chain(&mut chart.revisions) {
@@ -53,7 +53,7 @@ fn named(name: &str) -> Chart {
     chart
 }
 
-/// The texts of a picture, which is nothing but a picture.
+/// Returns the texts of a chart, which contains only known elements.
 fn texts(drawn: &str) -> Vec<String> {
     let document = Document::parse(drawn).unwrap_or_else(|error| panic!("{error}\n{drawn}"));
     for node in document.descendants().filter(roxmltree::Node::is_element) {
@@ -74,7 +74,7 @@ fn a_picture_holds_what_strangers_write_as_text() {
     for name in EVIL {
         let texts = texts(&svg(&[named(name)]));
         let shown = one_line(name, 26);
-        // Six pods, and two revisions in the legend; where it is short, title and note are the same.
+        // Six pods, and two revisions in the legend. A short text is the same in title and note.
         let wanted = if one_line(name, 100) == shown { 10 } else { 8 };
         assert_eq!(texts.iter().filter(|text| **text == shown).count(), wanted, "{shown:?} of {texts:?}");
     }
@@ -84,7 +84,7 @@ fn a_picture_holds_what_strangers_write_as_text() {
 fn a_page_holds_what_strangers_write_as_text() {
     for name in EVIL {
         let page = html(name, &[named(name)], name);
-        // Every bracket is one of its own.
+        // Every bracket belongs to a known element.
         let begins = |tag: &str| {
             ["!doctype", "html", "/html", "meta", "title", "/title", "h1", "/h1", "pre", "/pre", "div", "/"]
                 .iter()

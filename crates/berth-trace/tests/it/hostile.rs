@@ -1,10 +1,11 @@
-//! Files of strangers: torn, damaged, too large, wrong. Each is read as far as it may be, or refused with its line and field.
+//! Untrusted files: truncated, damaged, too large, invalid. Each is read as far as possible, or rejected with its line
+//! and field.
 
 use crate::common::{self, header, objects, recorded, unpacked};
 use berth_trace::{Frames, Item, Moment, Naming, Reader, Recorder, TraceError};
 use serde_json::{Value, json};
 
-/// All lines up to the end, or to the fault; and where it is torn.
+/// Returns all lines up to the end or the error, and where the file is truncated.
 fn read(file: &[u8]) -> (Vec<Moment>, Result<Option<String>, String>) {
     let mut reader = match Reader::begin(file) {
         Ok(reader) => reader,
@@ -20,7 +21,7 @@ fn read(file: &[u8]) -> (Vec<Moment>, Result<Option<String>, String>) {
     (moments, Ok(reader.torn().map(str::to_owned)))
 }
 
-/// What is wrong with a recording of these lines behind a right header.
+/// Returns the error in a recording of these lines after a valid header.
 fn fault(lines: &[String]) -> String {
     let text = [&[header().line()], lines].concat().join("\n") + "\n";
     read(text.as_bytes()).1.expect_err("it is wrong")
@@ -32,7 +33,7 @@ fn what_is_recorded_is_read_back() {
     let (moments, torn) = read(&file);
     assert_eq!(torn, Ok(None));
     assert_eq!(moments.len(), objects().len() + 2);
-    // Uncompressed it is the same.
+    // The uncompressed file is equivalent.
     assert_eq!(read(unpacked(&file).as_bytes()).0, moments);
 }
 
@@ -71,13 +72,13 @@ fn a_damaged_file_is_never_read_as_another() {
 
 #[test]
 fn a_bomb_is_refused_before_it_is_large() {
-    // 64 MiB of one line, in a few kilobytes.
+    // 64 MiB in one line, compressed to a few kilobytes.
     let mut bomb = zstd::bulk::compress(format!("{}\n", header().line()).as_bytes(), 3).expect("it can be compressed");
     bomb.extend(zstd::bulk::compress(&vec![b' '; 64 << 20], 19).expect("it can be compressed"));
     assert!(bomb.len() < 100_000);
     let refused = read(&bomb).1.expect_err("it is too large");
     assert_eq!(refused, "line 2: more than 1048576 bytes in a line");
-    // A frame that wants to look back further than any of ours does.
+    // A frame with a larger window than any that berth writes.
     let mut encoder = zstd::Encoder::new(Vec::new(), 3).expect("an encoder");
     encoder.window_log(27).expect("zstd knows it");
     std::io::Write::write_all(&mut encoder, format!("{}\n", header().line()).as_bytes()).expect("in memory");
@@ -147,7 +148,7 @@ fn a_fault_has_its_line_and_its_field() {
     assert!(fault(&["[".repeat(10_000)]).contains("line 2: it is not JSON"));
 }
 
-/// A server, or what pretends to be one, may send anything in any place.
+/// A server, or an impostor, may send any value in any field.
 #[test]
 fn an_object_that_is_none_is_passed_over_or_kept_as_far_as_it_fits() {
     let places = [
@@ -177,7 +178,7 @@ fn an_object_that_is_none_is_passed_over_or_kept_as_far_as_it_fits() {
                 let mut wrong = object.clone();
                 let Some(at) = wrong.pointer_mut(place) else { continue };
                 at.clone_from(value);
-                // Its kind is the server's word for the list that it was in.
+                // The kind comes from the list, not from the object.
                 if let Some(members) = wrong.as_object_mut() {
                     members.insert("kind".to_owned(), object["kind"].clone());
                 }
@@ -193,7 +194,7 @@ fn an_object_that_is_none_is_passed_over_or_kept_as_far_as_it_fits() {
     assert!(100 < tried, "{tried}");
 }
 
-/// Whether lines behind a right header are read.
+/// Whether lines after a valid header are accepted.
 fn fault_free(lines: &[String]) -> bool {
     let text = [&[header().line()], lines].concat().join("\n") + "\n";
     read(text.as_bytes()).1.is_ok()

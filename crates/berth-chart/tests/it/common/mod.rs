@@ -17,7 +17,7 @@ fn mark(millis: u64, kind: MarkKind, text: &str) -> Mark {
     Mark { at: at(millis), kind, text: text.to_owned() }
 }
 
-/// Three pods that are replaced one by one, each when the one before is gone: 2 s to start, 20 s to stop.
+/// Three pods that are replaced one by one, each after the deletion of the previous one: 2 s to start, 20 s to stop.
 pub(crate) fn few() -> Chart {
     let old = |number: u64| Pod {
         name: format!("web-868fb45f6-old{number}"),
@@ -52,7 +52,7 @@ pub(crate) fn few() -> Chart {
     }
 }
 
-/// What lanes come to.
+/// Returns the samples that the pods imply.
 fn counted(pods: &[Pod], revisions: usize) -> Vec<Sample> {
     let mut times: Vec<Duration> = pods.iter().flat_map(|pod| pod.states.iter().map(|(at, _)| *at)).collect();
     times.sort();
@@ -68,7 +68,7 @@ fn counted(pods: &[Pod], revisions: usize) -> Vec<Sample> {
     times.into_iter().map(sample).collect()
 }
 
-/// Ten thousand pods, replaced over twenty minutes in waves, with more changes than there are columns.
+/// Ten thousand pods, which are replaced over twenty minutes in waves, with more changes than columns.
 pub(crate) fn many() -> Chart {
     let sample = |step: u32| {
         let new = step * 4;
@@ -98,7 +98,7 @@ pub(crate) fn many() -> Chart {
     }
 }
 
-/// Two revisions of which one fails, then what is to come of undoing that.
+/// Two revisions, of which one fails, and then the forecast of its rollback.
 pub(crate) fn undone() -> Chart {
     let counts = |available, starting, failed, terminating| PodCounts { available, starting, failed, terminating, ..PodCounts::default() };
     let sample = |millis, counts: [PodCounts; 3]| Sample { at: at(millis), counts: counts.to_vec() };
