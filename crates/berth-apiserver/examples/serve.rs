@@ -1,4 +1,5 @@
-//! Serves an empty API from memory, with no controllers: for the recorded cases in `testdata/wire`, and for measuring.
+//! Serves an empty API from memory without controllers, for the recorded cases in `testdata/wire`, and for
+//! measurements.
 //!
 //!     cargo run --example serve -- 127.0.0.1:6443 /tmp/serve
 //!
@@ -29,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     readiness.set_ready();
     server
         .serve(async {
-            // Without a signal handler there is only the kill.
+            // Without a signal handler, only a kill ends the process.
             let _ = tokio::signal::ctrl_c().await;
         })
         .await;

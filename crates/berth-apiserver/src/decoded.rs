@@ -1,7 +1,7 @@
 //! Estimates the memory of a decoded JSON document from its bytes, without decoding it.
 //!
-//! The size on the wire is a poor estimate: two bytes, `{}`, become a container of some thousand bytes, with its
-//! defaults, its errors, and its copies in a patch.
+//! The size on the wire is a poor estimate: the two bytes `{}` can become a container of some thousand bytes. That
+//! includes its defaults, its errors, and its copies in a patch.
 
 /// The memory of an object or a list, in bytes: a struct of the kind, its tree, and a set of owned fields.
 const COLLECTION_BYTES: usize = 3 << 10;

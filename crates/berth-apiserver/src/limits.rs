@@ -32,7 +32,7 @@ pub struct Limits {
     pub selector_bytes: usize,
     /// The timeout of a TLS handshake.
     pub handshake_timeout: Duration,
-    /// The timeout for the head of an HTTP/1.1 request, from the end of the previous one.
+    /// The timeout for beginning a request on HTTP/1.1, and for sending its head.
     pub head_timeout: Duration,
     /// How long a request may wait for a seat before it is rejected with a retry interval.
     pub queue_wait: Duration,

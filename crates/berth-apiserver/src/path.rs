@@ -1,10 +1,10 @@
-//! What a URL path addresses. Pure: whether it exists is decided later, because refusals (401, 403) come before that.
+//! Parses URL paths. Pure: later code checks whether the target exists, because errors 401 and 403 come first.
 
 use berth_identity::{ApiName, GroupVersion, GroupVersionResource};
 use percent_encoding::percent_decode_str;
 use std::borrow::Cow;
 
-/// What a request is about, by its path alone.
+/// The target of a request, from its path alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route<'a> {
     /// `/`: the list of paths.
@@ -23,7 +23,7 @@ pub enum Route<'a> {
     Version,
     /// `/healthz`, `/livez` or `/readyz`, or one check below it.
     Health {
-        /// Which of the three.
+        /// The endpoint.
         endpoint: HealthEndpoint,
         /// `/readyz/<check>`.
         check: Option<&'a str>,
@@ -36,11 +36,11 @@ pub enum Route<'a> {
     OpenApiV3,
     /// `/openapi/v3/<path>`: the path, `apis/apps/v1`.
     OpenApiV3Document(&'a str),
-    /// `/.well-known/openid-configuration`: where tokens of service accounts are checked.
+    /// `/.well-known/openid-configuration`: the discovery document for service account tokens.
     OpenIdConfiguration,
-    /// `/openid/v1/jwks`: the keys that sign them.
+    /// `/openid/v1/jwks`: the public keys of these tokens.
     JsonWebKeys,
-    /// Nothing that this server has.
+    /// An unknown path.
     Unknown,
 }
 
@@ -49,14 +49,14 @@ pub enum Route<'a> {
 pub enum HealthEndpoint {
     /// `/healthz`, the oldest one.
     Healthz,
-    /// `/livez`: fails when only a restart helps.
+    /// `/livez`: fails if only a restart helps.
     Livez,
-    /// `/readyz`: fails while requests should go elsewhere.
+    /// `/readyz`: fails while requests should go to another server.
     Readyz,
 }
 
 impl HealthEndpoint {
-    /// As in the path.
+    /// Returns the name in the path.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -76,7 +76,7 @@ pub struct ResourcePath<'a> {
     pub namespace: Option<Cow<'a, str>>,
     /// `None`: the collection.
     pub name: Option<Cow<'a, str>>,
-    /// All behind the name.
+    /// Everything after the name.
     pub subresource: Option<&'a str>,
     /// Whether the path has the old `/watch/` prefix, which turns a GET into a watch.
     pub legacy_watch: bool,
@@ -91,7 +91,7 @@ impl ResourcePath<'_> {
 /// Subresources of a namespace itself; any other third segment under `namespaces/NS` is a resource inside it.
 const NAMESPACE_SUBRESOURCES: [&str; 2] = ["status", "finalize"];
 
-/// What `path` addresses. Percent escapes in names are undone; one trailing slash does not matter.
+/// Parses `path`. Decodes percent escapes in names, and ignores one trailing slash.
 #[must_use]
 pub fn parse(path: &str) -> Route<'_> {
     let path = path.strip_prefix('/').unwrap_or(path);
@@ -121,7 +121,7 @@ fn split(path: &str) -> (&str, Option<&str>) {
     path.split_once('/').map_or((path, None), |(first, rest)| (first, Some(rest)))
 }
 
-/// A segment without its escapes; `None` where it is empty or no UTF-8.
+/// Returns a segment without escapes, or `None` if it is empty or not UTF-8.
 fn decode(segment: &str) -> Option<Cow<'_, str>> {
     if segment.is_empty() {
         return None;

@@ -1,6 +1,7 @@
-//! The families that kube-state-metrics shows of Deployments, ReplicaSets and StatefulSets, under its names.
+//! The metric families of kube-state-metrics for Deployments, ReplicaSets and StatefulSets, with its names.
 //!
-//! Nothing is kept: each scrape reads the objects as they are. Names differ between the kinds on purpose: they are kube-state-metrics' own.
+//! Each scrape reads the current objects, and nothing is cached. The names differ between kinds, as in
+//! kube-state-metrics.
 
 use berth_api::{
     int_or_string::{Rounding, resolve},
@@ -19,7 +20,7 @@ use std::{error::Error, sync::Arc};
 /// Why objects cannot be read, in the words of their source.
 pub type SourceError = Box<dyn Error + Send + Sync>;
 
-/// Where the Deployments, ReplicaSets and StatefulSets are read that `/metrics` shows, under the names of kube-state-metrics.
+/// The source of Deployments, ReplicaSets and StatefulSets for `/metrics`.
 pub trait WorkloadSource: Send + Sync {
     /// The JSON of all objects of a resource of the group `apps`, as they are now.
     ///
@@ -28,10 +29,10 @@ pub trait WorkloadSource: Send + Sync {
     fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>>;
 }
 
-/// All families, as text.
+/// Returns all families as text.
 ///
 /// # Errors
-/// The store cannot be read.
+/// Errors of the store.
 pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
     for kind in KINDS {
@@ -45,10 +46,10 @@ pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
     TextEncoder::new().encode_to_string(&families.gather()).map_err(|error| cannot_show(&error))
 }
 
-/// The same of objects that are read elsewhere.
+/// Does the same for objects of another source.
 ///
 /// # Errors
-/// They cannot be read, or not be shown.
+/// The objects cannot be read or encoded.
 pub(crate) async fn text_of(source: &dyn WorkloadSource) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
     for kind in KINDS {
@@ -81,7 +82,7 @@ fn fill(kind: &Kind, objects: &[Seen], families: &prometheus::Registry) -> Resul
     Ok(())
 }
 
-/// What is read of an object of any of the kinds.
+/// The decoded fields of an object of any of the kinds.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Seen {
@@ -143,15 +144,15 @@ struct Kind {
 struct Family {
     name: &'static str,
     help: &'static str,
-    /// Besides the object's name and namespace.
+    /// Labels besides the object's name and namespace.
     labels: &'static [&'static str],
     series: Series,
 }
 
-/// Values, each with those of the labels that the family has besides the object's name and namespace.
+/// Values, each with its labels besides the object's name and namespace.
 type Labelled = Vec<(Vec<String>, f64)>;
 
-/// How to read the series of one object.
+/// How to compute the series of one object.
 enum Series {
     One(fn(&Seen) -> Option<f64>),
     Many(fn(&Seen) -> Labelled),
@@ -199,7 +200,7 @@ static DEPLOYMENT: &[Family] = &[
     }),
     Family::one("kube_deployment_status_replicas_updated", "Pods of the newest template.", |seen| number(seen.status.updated_replicas)),
     Family::one("kube_deployment_status_replicas_terminating", TERMINATING, terminating),
-    // As some releases of kube-state-metrics call it.
+    // The name in some releases of kube-state-metrics.
     Family::one("kube_deployment_status_terminating_replicas", TERMINATING, terminating),
     Family::one("kube_deployment_status_observed_generation", OBSERVED, observed_generation),
     Family::many("kube_deployment_status_condition", "Whether a condition has a status.", &["reason", "condition", "status"], conditions),
@@ -303,7 +304,7 @@ fn replicas(seen: &Seen) -> Option<f64> {
     number(seen.spec.replicas?)
 }
 
-/// Absent where the gate is off.
+/// Missing if the gate is off.
 fn terminating(seen: &Seen) -> Option<f64> {
     number(seen.status.terminating_replicas?)
 }
@@ -341,7 +342,7 @@ mod tests {
         process::{Command, Stdio},
     };
 
-    /// The text of one object of each kind.
+    /// Returns the text for one object of each kind.
     fn shown() -> String {
         let families = prometheus::Registry::new();
         let meta = json!({"name": "web", "namespace": "a", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z"});

@@ -1,4 +1,4 @@
-//! `Warning` headers: what the API noticed and did not refuse.
+//! `Warning` headers: problems that do not cause an error.
 
 use hyper::{
     HeaderMap,
@@ -7,11 +7,11 @@ use hyper::{
 use std::collections::BTreeSet;
 
 const WARNING: HeaderName = HeaderName::from_static("warning");
-/// Longer texts are cut to [`CUT_TEXT_CHARS`] each once all of them together pass this.
+/// The total length above which each text is truncated to [`CUT_TEXT_CHARS`].
 const TOTAL_CHARS_MAX: usize = 4096;
 const CUT_TEXT_CHARS: usize = 256;
 
-/// Adds a header for each text, doubles left out, cut where they would be too long together.
+/// Adds a header for each text, without duplicates. Truncates the texts if their total is too long.
 pub(crate) fn add_to(headers: &mut HeaderMap, texts: &[String]) {
     for text in fit(texts) {
         if let Ok(value) = HeaderValue::from_bytes(quote(text).as_bytes()) {
@@ -20,9 +20,9 @@ pub(crate) fn add_to(headers: &mut HeaderMap, texts: &[String]) {
     }
 }
 
-/// The texts to send. What does not fit even when cut is dropped, the first ones stay.
+/// Returns the texts to send. The first ones are kept, and those that do not fit even after truncation are dropped.
 fn fit(texts: &[String]) -> Vec<&str> {
-    // An object may have as many faults that are none as it has parts.
+    // An object may have as many warnings as it has parts.
     let mut seen = BTreeSet::new();
     let unique: Vec<&str> = texts.iter().map(String::as_str).filter(|text| !text.is_empty() && seen.insert(*text)).collect();
     if unique.iter().map(|text| text.chars().count()).sum::<usize>() <= TOTAL_CHARS_MAX {
@@ -39,7 +39,7 @@ fn fit(texts: &[String]) -> Vec<&str> {
         .collect()
 }
 
-/// `299 - "text"`. Control characters, which no header may carry, become spaces.
+/// Returns `299 - "text"`. Control characters, which are invalid in headers, become spaces.
 fn quote(text: &str) -> String {
     let mut quoted = String::with_capacity(text.len() + 8);
     quoted.push_str("299 - \"");

@@ -1,4 +1,4 @@
-//! Which requests are written, and how much of them: `audit.k8s.io/v1` Policy.
+//! The audit policy, which selects the logged requests and their level: `audit.k8s.io/v1` Policy.
 
 use berth_rbac::{Attributes, PathAttributes, ResourceAttributes, User};
 use berth_registry::{
@@ -7,22 +7,22 @@ use berth_registry::{
 };
 use serde::Deserialize;
 
-/// How much of a request is written.
+/// The level of detail of an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 pub enum Level {
     /// Nothing.
     #[default]
     None,
-    /// Who, what, when and how it ended.
+    /// User, request, time and result.
     Metadata,
-    /// The body of the request besides.
+    /// Also the body of the request.
     Request,
-    /// And that of the answer.
+    /// Also the body of the response.
     RequestResponse,
 }
 
 impl Level {
-    /// As in an event.
+    /// Returns the level as in an event.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -34,13 +34,13 @@ impl Level {
     }
 }
 
-/// Why a policy is not taken.
+/// Why a policy is rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum PolicyError {
-    /// It cannot be read.
+    /// It cannot be decoded.
     #[error("the audit policy cannot be read: {0}")]
     Unreadable(String),
-    /// It is of another kind.
+    /// It is another kind.
     #[error("the audit policy is of {api_version:?} {kind:?}, not of \"audit.k8s.io/v1\" \"Policy\"")]
     Kind {
         /// `apiVersion`.
@@ -48,12 +48,12 @@ pub enum PolicyError {
         /// `kind`.
         kind: String,
     },
-    /// It would write nothing.
+    /// It has no rules, so it would log nothing.
     #[error("the audit policy has no rules")]
     Empty,
 }
 
-/// Rules, of which the first that matches a request decides.
+/// A list of rules. The first one that matches a request applies.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Policy {
@@ -96,19 +96,19 @@ struct GroupResources {
     resource_names: Vec<String>,
 }
 
-/// What is written of one request.
+/// The logged parts of one request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extent {
-    /// How much.
+    /// The level.
     pub(crate) level: Level,
-    /// At which stages nothing is written.
+    /// The stages without an event.
     pub(crate) omit_stages: Vec<String>,
-    /// Whether `metadata.managedFields` is left out of bodies.
+    /// Whether bodies omit `metadata.managedFields`.
     pub(crate) omit_managed_fields: bool,
 }
 
 impl Policy {
-    /// From YAML or JSON.
+    /// Parses YAML or JSON.
     ///
     /// # Errors
     /// [`PolicyError`].
@@ -120,7 +120,7 @@ impl Policy {
         if policy.rules.is_empty() { Err(PolicyError::Empty) } else { Ok(policy) }
     }
 
-    /// What is written of a request. Of what holds secrets, no rule can have the bodies written.
+    /// Returns the logged parts of a request. No rule can log bodies with secrets.
     pub(crate) fn extent(&self, user: &User, attributes: &Attributes<'_>) -> Extent {
         let Some(rule) = self.rules.iter().find(|rule| rule.matches(user, attributes)) else { return Extent::default() };
         let level = if holds_secrets(attributes) { rule.level.min(Level::Metadata) } else { rule.level };
@@ -129,7 +129,7 @@ impl Policy {
     }
 }
 
-/// Whether the bodies of a request are never written. The tokens of a subresource are secret whatever their object is.
+/// Whether the bodies of a request are never logged. The tokens of a subresource are secret for every object.
 fn holds_secrets(attributes: &Attributes<'_>) -> bool {
     let Attributes::Resource(ResourceAttributes { group, resource, subresource, .. }) = attributes else { return false };
     let is_secret = |known: &Resource| {

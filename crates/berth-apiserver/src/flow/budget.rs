@@ -1,14 +1,15 @@
-//! Bytes that requests hold while they wait, and watches as long as they are open, counted by [share](berth_rbac::User::share).
+//! The memory of waiting requests and of open watches, counted by [share](berth_rbac::User::share).
 //!
-//! A share gets at most half of what the others leave. So a few shares together cannot take everything: each further one still finds some. What finds no
-//! room is refused at once: it would hold its bytes while it waits.
+//! A share gets at most half of what the others leave. Several shares together therefore cannot use everything, and
+//! each further one still gets some. A request without room is rejected at once, because it would hold its memory while
+//! it waits.
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-/// So many bytes for all.
+/// The budget of all shares.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes_max: usize,
@@ -21,7 +22,7 @@ struct Held {
     by_share: BTreeMap<Arc<str>, usize>,
 }
 
-/// Bytes of a share. Given back when dropped.
+/// The bytes of a share. Dropping it returns them.
 #[derive(Debug)]
 pub(crate) struct Charge {
     budget: Arc<Budget>,
@@ -34,7 +35,7 @@ impl Budget {
         Arc::new(Self { bytes_max, held: Mutex::default() })
     }
 
-    /// So many bytes for `share`; `None` where it has, or would have, more than half of what the others leave.
+    /// Takes bytes for `share`, or returns `None` if it would have more than half of what the others leave.
     pub(crate) fn take(self: &Arc<Self>, share: &str, bytes: usize) -> Option<Charge> {
         let mut held = self.held();
         let (share, own) = match held.by_share.get_key_value(share) {
@@ -49,7 +50,7 @@ impl Budget {
         Some(Charge { budget: Arc::clone(self), share, bytes })
     }
 
-    /// Nothing panics while it is locked.
+    /// No code panics while it holds the lock.
     fn held(&self) -> MutexGuard<'_, Held> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }

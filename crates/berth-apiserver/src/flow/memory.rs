@@ -28,7 +28,6 @@ impl Memory {
     ///
     /// # Errors
     /// [`Refusal::Overloaded`]: the user has too many waiting requests, or this one waited too long.
-    /// [`Refusal::Overloaded`]: too many of the user's wait already, or this one did for too long.
     pub(crate) async fn reserve(&self, user: &str, bytes: usize) -> Result<Kept, Refusal> {
         if bytes <= FULL_BYTES_MAX {
             return Ok(None);

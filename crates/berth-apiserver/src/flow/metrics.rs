@@ -1,11 +1,11 @@
-//! What overload looks like from outside, under upstream's names.
+//! The metrics of flow control, with upstream's names.
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
 
-/// One schema serves all that are not exempt.
+/// The schema of all requests that are not exempt.
 const SCHEMA: &str = "global-default";
 
-/// The families of metrics.
+/// The metric families.
 #[derive(Clone, Debug)]
 pub(crate) struct FlowCollectors {
     rejected: IntCounterVec,
@@ -13,31 +13,31 @@ pub(crate) struct FlowCollectors {
     executing: IntGaugeVec,
 }
 
-/// Why a request was turned away.
+/// Why a request was rejected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rejected {
-    /// Its user has too many waiting.
+    /// Its user has too many waiting requests.
     QueueFull,
-    /// It waited for too long.
+    /// It waited too long.
     TimeOut,
 }
 
 /// The metrics of one level.
 #[derive(Debug)]
 pub(super) struct FlowMetrics {
-    /// Requests that wait.
+    /// Waiting requests.
     pub(super) waiting: IntGauge,
-    /// Requests that hold seats.
+    /// Requests with seats.
     pub(super) executing: IntGauge,
     queue_full: IntCounter,
     time_out: IntCounter,
 }
 
 impl FlowCollectors {
-    /// Families without members.
+    /// Creates the families without series.
     ///
     /// # Errors
-    /// None with names that are constants.
+    /// Never, because the names are constants.
     pub(crate) fn new() -> Result<Self, prometheus::Error> {
         let labels = ["flow_schema", "priority_level"];
         let rejected = Opts::new("apiserver_flowcontrol_rejected_requests_total", "Requests answered with 429.");
@@ -50,10 +50,10 @@ impl FlowCollectors {
         })
     }
 
-    /// Shows them.
+    /// Registers the families.
     ///
     /// # Errors
-    /// A metric of one of these names is registered already.
+    /// A metric with one of these names exists.
     pub(crate) fn register(&self, registry: &Registry) -> Result<(), prometheus::Error> {
         registry.register(Box::new(self.rejected.clone()))?;
         registry.register(Box::new(self.waiting.clone()))?;

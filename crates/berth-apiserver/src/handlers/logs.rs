@@ -1,4 +1,4 @@
-//! Logs of pods: text, in one piece or followed.
+//! Logs of pods: text in one response, or followed.
 
 use super::{
     Exchange,
@@ -16,7 +16,7 @@ use berth_registry::{Collection, Target, WatchEvent, WatchOptions};
 use futures::{StreamExt as _, future::ready, stream};
 use std::sync::Arc;
 
-/// Answers a GET of `pods/NAME/log`.
+/// Handles a GET of `pods/NAME/log`.
 pub(super) async fn answer(exchange: &Exchange<'_>, path: &ResourcePath<'_>, pod: &Target) -> Result<Answer, Refusal> {
     let options = exchange.query.log_options()?;
     let follow = options.follow;

@@ -1,4 +1,4 @@
-//! Tokens for service accounts: `serviceaccounts/NAME/token`, and what others need to check them.
+//! Tokens for service accounts: `serviceaccounts/NAME/token`, and the documents for other verifiers.
 
 use super::{Exchange, bodies::read_json, reviews::created};
 use crate::{
@@ -33,7 +33,7 @@ const DEFAULT_SECONDS: i64 = 3600;
 const SECONDS_MIN: i64 = 600;
 const SECONDS_MAX: i64 = 1 << 32;
 
-/// Makes a token for the target's account.
+/// Creates a token for the target's account.
 pub(super) async fn request(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
     let json = read_json(exchange, body).await?;
     let mut request: TokenRequest = serde_json::from_slice(&json).map_err(|error| ApiError::BadRequest {
@@ -98,7 +98,7 @@ fn check_seconds(wanted: Option<i64>) -> Result<i64, ApiError> {
     Err(ApiError::Invalid { kind, name: String::new(), errors: vec![error] })
 }
 
-/// The token ends with `object`.
+/// Binds the token to `object`, whose deletion invalidates it.
 async fn bind(exchange: &Exchange<'_>, bound: &mut Bound, object: &BoundObjectReference) -> Result<(), ApiError> {
     let name = object.name.as_deref().unwrap_or_default();
     let namespace = bound.namespace.clone();
@@ -124,7 +124,7 @@ async fn bind(exchange: &Exchange<'_>, bound: &mut Bound, object: &BoundObjectRe
     Ok(())
 }
 
-/// The node of a pod, which must run as the token's account.
+/// Returns the node of a pod, which must run as the token's account.
 async fn pod_node(exchange: &Exchange<'_>, bound: &Bound, name: &str) -> Result<Option<Reference>, ApiError> {
     let target = target("pods", Some(&bound.namespace), name);
     let Current::Stored(entry) = exchange.shared.registry.get(&target, &GetOptions::default()).await? else { return Ok(None) };
@@ -173,7 +173,7 @@ async fn reference(exchange: &Exchange<'_>, plural: &str, namespace: Option<&str
     Ok(Reference { name: name.to_owned(), uid })
 }
 
-/// `/.well-known/openid-configuration` and `/openid/v1/jwks`.
+/// Returns `/.well-known/openid-configuration` and `/openid/v1/jwks`.
 pub(super) fn discovery(exchange: &Exchange<'_>, route: &Route<'_>, address: SocketAddr) -> Answer {
     let tokens = exchange.shared.authenticator.account_tokens();
     let (document, media_type) = match route {

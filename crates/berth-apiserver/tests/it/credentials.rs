@@ -1,4 +1,4 @@
-//! Credentials that come from files, and change while the server runs.
+//! Credentials in files that change at run time.
 
 use crate::common::{Client, Protocol, TestServer, connect};
 use berth_apiserver::{
@@ -48,16 +48,16 @@ fn nothing() -> Credentials {
     }
 }
 
-/// A server whose credentials are in those files, which it follows.
+/// Starts a server that reloads its credentials from these files.
 async fn follow(files: CredentialFiles) -> TestServer {
     let following = Following::read(files, nothing()).expect("they are whole");
     let mut server = TestServer::start_following(following).await;
-    // The administrator's and the authority's, for the client of the tests.
+    // Those of the administrator and the CA, for the client of the tests.
     server.pki.admin_token.clear();
     server
 }
 
-/// What a client of the kubeconfig has.
+/// Returns the CA and the client certificate of a kubeconfig.
 fn client_of(folder: &Path, file: &str) -> (String, Pair) {
     let config: Value = serde_saphyr::from_str(&fs::read_to_string(folder.join(file)).expect("there")).expect("YAML");
     let decode = |text: &Value| {
@@ -70,13 +70,13 @@ fn client_of(folder: &Path, file: &str) -> (String, Pair) {
     (decode(&config["clusters"][0]["cluster"]["certificate-authority-data"]), pair)
 }
 
-/// The certificate that a new connection meets.
+/// Returns the certificate that a new connection gets.
 async fn shown(server: &TestServer) -> Vec<u8> {
     let stream = connect(server, None, Protocol::Http1).await;
     stream.get_ref().1.peer_certificates().expect("a server has one")[0].to_vec()
 }
 
-/// The sample of a metric, as text; empty if there is none.
+/// Returns the sample of a metric as text, empty if there is none.
 async fn metric(client: &mut Client, sample: &str) -> String {
     let text = client.get("/metrics").await.text();
     text.lines().find_map(|line| line.strip_prefix(sample)).unwrap_or_default().trim().to_owned()
@@ -111,7 +111,7 @@ async fn a_renewed_certificate_is_shown_and_a_broken_one_is_not() {
     assert_ne!(first, second);
     assert_eq!(client.get("/api").await.code, 200, "an open connection goes on");
 
-    // Half of it; and then a whole one with another's key.
+    // First half of the certificate, then a whole one that does not match the key.
     let path = folder.path().join("apiserver.crt");
     let whole = fs::read_to_string(&path).expect("there");
     for broken in [&whole[..whole.len() / 2], &fs::read_to_string(folder.path().join("ca.crt")).expect("there")] {
@@ -145,14 +145,14 @@ async fn clients_of_an_authority_that_goes_are_nobody_any_more() {
     for (text, wanted) in [(format!("{before}{after}"), [200, 200]), (after, [401, 200])] {
         fs::write(&path, text).expect("ours");
         let started = Instant::now();
-        // Over the connections that are open.
+        // Through the open connections.
         while codes(&mut of_old, &mut of_new).await != wanted {
             assert!(started.elapsed() < PATIENCE, "they should be {wanted:?}");
         }
     }
 }
 
-/// A token for the account `default` that a server makes.
+/// Returns a token that a server issues for the account `default`.
 async fn token(client: &mut Client) -> String {
     let answer = client.post("/api/v1/namespaces/default/serviceaccounts/default/token", &json!({"spec": {}})).await;
     assert_eq!(answer.code, 201, "{}", answer.text());
@@ -177,7 +177,7 @@ async fn tokens_of_the_key_before_hold_while_it_is_named() {
     };
     assert_eq!(code(&old).await, 200);
 
-    // The new key, an RSA key as kubeadm makes them, and the old one's public half.
+    // The new key, an RSA key as kubeadm creates them, and the public half of the old one.
     fs::write(&before, fs::read_to_string(folder.path().join("sa.pub")).expect("there")).expect("ours");
     fs::write(folder.path().join("sa.key"), include_str!("../../testdata/rsa.key")).expect("ours");
     let started = Instant::now();

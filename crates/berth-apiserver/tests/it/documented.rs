@@ -1,4 +1,4 @@
-//! Every test that the documentation names as a proof is there.
+//! Every test that the documentation names as a proof exists.
 
 use std::{
     collections::BTreeSet,
@@ -17,7 +17,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The name of a function that a line begins, if it does.
+/// Returns the name of the function that a line begins, if any.
 fn function(line: &str) -> Option<&str> {
     let (_, rest) = line.split_once("fn ")?;
     rest.split(['(', '<']).next()

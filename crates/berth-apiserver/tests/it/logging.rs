@@ -1,4 +1,4 @@
-//! What reaches the logs. A test alone in its process: who listens to the log does so for all of it.
+//! The contents of logs. This is the only test of its process, because a subscriber gets the log of the whole process.
 
 use crate::common::{Log, TestServer};
 use berth_apiserver::{

@@ -1,4 +1,5 @@
-//! A kind in two versions, which comes while the server runs. `v2` calls the size of `v1` a length, and objects are stored as `v2`.
+//! A kind with two versions, which is added at run time. The `size` of `v1` is the `length` of `v2`, the storage
+//! version.
 
 use crate::common::{Answer, Client, TestServer, next_line};
 use berth_api::{ObjectRules, Path, Scope};
@@ -35,7 +36,7 @@ fn path(text: &str) -> JsonPath {
     JsonPath::parse(text).expect("a path")
 }
 
-/// A version that calls the size so.
+/// Returns a version with this name for the size.
 fn version(name: &str, size: &str) -> Version {
     let schema = json!({"type": "object", "required": ["spec"], "properties": {
         "spec": {"type": "object", "properties": {
@@ -77,7 +78,7 @@ fn version(name: &str, size: &str) -> Version {
     }
 }
 
-/// Stored in the version of this name.
+/// Returns a definition with this storage version.
 fn gauges(stored: &str) -> Definition {
     let is_stored = |version: Version| Version { storage: version.name == stored, ..version };
     let names = Names {
@@ -109,7 +110,7 @@ struct Gauges {
 }
 
 impl Gauges {
-    /// A server to which the kind came while it ran.
+    /// Starts a server and adds the kind.
     async fn start() -> Self {
         let mut registry: Option<Registry> = None;
         let server = TestServer::start_changed(|config| registry = Some(config.registry.clone())).await;
@@ -129,7 +130,7 @@ impl Gauges {
         self.client.get(&one(version, name)).await.json()["spec"].clone()
     }
 
-    /// The JSON that the store has of an object.
+    /// Returns the stored JSON of an object.
     async fn stored(&self, name: &str) -> Value {
         let resource = Arc::clone(self.table.resources().by_name(&GAUGES).expect("served"));
         let target = Target { resource, namespace: Some("default".to_owned()), name: name.to_owned(), subresource: None };
@@ -174,7 +175,7 @@ async fn each_verb_works_in_each_version() {
         }
     }
 
-    // PUT must name the version that it changes.
+    // A PUT must have the version that it changes.
     let mut changed = second.clone();
     changed["spec"]["length"] = json!(4);
     let put = gauges.client.send(Method::PUT, &one("v2", "g"), &[], changed.to_string()).await;
@@ -185,7 +186,7 @@ async fn each_verb_works_in_each_version() {
     let why = r#"gauges.example.com "g" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update"#;
     assert_eq!((unversioned.code.as_u16(), unversioned.json()["message"].as_str()), (422, Some(why)));
 
-    // Patches see the object in their version.
+    // Patches apply to the object in their own version.
     let patch = json!([{"op": "test", "path": "/spec/size", "value": 4}, {"op": "replace", "path": "/spec/size", "value": 5}]);
     let patched = gauges.patch(&one("v1", "g"), JSON_PATCH, patch).await;
     assert_eq!((patched.code.as_u16(), &patched.json()["spec"]["size"]), (200, &json!(5)), "{}", patched.text());
@@ -201,7 +202,7 @@ async fn each_verb_works_in_each_version() {
     let strategic = ("content-type", "application/strategic-merge-patch+json");
     assert_eq!(gauges.patch(&one("v1", "g"), strategic, json!({})).await.code, 415);
 
-    // The status is written by its own endpoint alone.
+    // Only the status endpoint writes the status.
     let status = gauges.patch(&format!("{}/status", one("v1", "g")), MERGE, json!({"status": {"replicas": 2}, "spec": {"size": 9}})).await;
     assert_eq!((&status.json()["status"], &status.json()["spec"]["size"]), (&json!({"replicas": 2}), &json!(6)), "{}", status.text());
     let mut changed = gauges.client.get(&one("v2", "g")).await.json();
@@ -253,14 +254,14 @@ async fn an_applier_of_each_version_owns_its_fields() {
     let owned = json!({"f:size": {}, "f:parts": {"k:{\"name\":\"a\"}": {".": {}, "f:name": {}, "f:weight": {}}}});
     assert_eq!((&entry["apiVersion"], &entry["fieldsV1"]["f:spec"]), (&json!("example.com/v1"), &owned));
 
-    // An element of a list with keys has the owner that applied it, in any version.
+    // An element of a keyed list is owned by its applier, in any version.
     let second = gauge("v2", "g", json!({"color": "blue", "parts": [part("b", 9)]}));
     let applied = gauges.patch(&apply("v2", "second", false), APPLY, second).await;
     assert_eq!(applied.code, 200, "{}", applied.text());
     assert_eq!(applied.json()["spec"]["parts"], json!([part("a", 1), part("b", 9)]));
     assert_eq!(applied.json()["metadata"]["managedFields"].as_array().map(Vec::len), Some(2), "{}", applied.text());
 
-    // The size of the one is the length of the other.
+    // The size of one version is the length of the other.
     let other = gauge("v2", "g", json!({"length": 5, "color": "blue", "parts": [part("b", 9)]}));
     let conflict = gauges.patch(&apply("v2", "second", false), APPLY, other.clone()).await;
     let text = "Apply failed with 1 conflict: conflict with \"first\": .spec.size";
@@ -270,13 +271,13 @@ async fn an_applier_of_each_version_owns_its_fields() {
     let conflict = gauges.patch(&apply("v1", "first", false), APPLY, first).await;
     assert_eq!(conflict.code, 409, "{}", conflict.text());
 
-    // What an applier no longer wants goes, unless another one wants it.
+    // A field that an applier omits is removed, unless another one owns it.
     let less = gauges.patch(&apply("v1", "first", false), APPLY, gauge("v1", "g", json!({}))).await;
     assert_eq!(less.code, 200, "{}", less.text());
     assert_eq!(less.json()["spec"]["parts"], json!([part("b", 9)]));
     assert_eq!(less.json()["spec"]["size"], 5);
 
-    // A field that a client of one version changes is no longer the applier's of the other.
+    // A client's change of a field in one version takes its ownership from an applier in the other.
     let patched = gauges.patch(&format!("{}?fieldManager=third", one("v1", "g")), MERGE, json!({"spec": {"size": 7}})).await;
     let managers = patched.json()["metadata"]["managedFields"].clone();
     let of = |name: &str| managers.as_array().into_iter().flatten().find(|entry| entry["manager"] == name).cloned().unwrap_or_default();
@@ -342,7 +343,7 @@ async fn an_object_that_cannot_be_converted_is_an_error_in_reads_lists_and_watch
     assert!(event["type"] == "ERROR" && is_why(&event["object"]), "{event}");
     assert_eq!(next_line(&mut watches[0]).await, None, "a watch ends with its error");
 
-    // The version in which it is stored serves it.
+    // The watch of the storage version continues.
     let event = next_line(&mut watches[1]).await.expect("the watch goes on");
     assert_eq!((&event["type"], &event["object"]["spec"]["color"]), (&json!("ADDED"), &json!("green")));
     assert_eq!(gauges.client.get(&all("v2")).await.json()["items"].as_array().map(Vec::len), Some(2));

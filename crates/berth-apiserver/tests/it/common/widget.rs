@@ -1,10 +1,10 @@
-//! A kind that no type of Rust describes: what it is called and what its objects hold is data, as of a custom resource.
+//! A kind without a Rust type: its names and its schema are data, as of a custom resource.
 
 use berth_api::{ObjectRules, Path, Scope};
 use berth_kinds::{Cell, Column, Conversion, Definition, Form, JsonPath, Names, SelectableField, Structural, Version};
 use serde_json::json;
 
-/// A widget: the group and version `api_version`, with `fields` to select by.
+/// Returns a widget definition with the group and version `api_version` and the selectable `fields`.
 pub(crate) fn widgets(api_version: &str, fields: &[&str]) -> Definition {
     let (group, version) = api_version.split_once('/').expect("a named group");
     let [group, version, kind, plural, singular] = [group, version, "Widget", "widgets", "widget"].map(str::to_owned);
