@@ -1,10 +1,10 @@
-//! What the tables of tests are checked with.
+//! Helpers for tables of test cases.
 
 use crate::{FeatureGates, Kind};
 pub(crate) use berth_testing::merged;
 use serde_json::Value;
 
-/// The object as it is after decoding and defaults.
+/// Returns the object after decoding and defaults.
 pub(crate) fn decoded<K: Kind>(json: &Value) -> K {
     let mut object: K = serde_json::from_value(json.clone()).expect("the test's JSON is of the kind");
     crate::ObjectStrategy::set_defaults(&mut object);
@@ -14,19 +14,19 @@ pub(crate) fn decoded<K: Kind>(json: &Value) -> K {
     object
 }
 
-/// The object as a create would store it.
+/// Returns the object as a create would store it.
 pub(crate) fn created<K: Kind>(json: &Value) -> K {
     let mut object: K = decoded(json);
     object.prepare_create(&FeatureGates::default());
     object
 }
 
-/// Creating `json` has the faults `wanted`; where one ends in `…` only its start is compared.
+/// Checks that creating `json` has the errors `wanted`. For a text with a trailing `…`, only the prefix is compared.
 pub(crate) fn check_create<K: Kind>(json: &Value, wanted: &[&str]) {
     compare(&created::<K>(json).validate(&FeatureGates::default()), wanted, json);
 }
 
-/// Updating what `old` created with `new` has the faults `wanted`.
+/// Checks that updating the object of `old` to `new` has the errors `wanted`.
 pub(crate) fn check_update<K: Kind>(old: &Value, new: &Value, wanted: &[&str]) {
     let old: K = created(old);
     let mut object: K = decoded(new);

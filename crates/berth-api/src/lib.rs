@@ -1,7 +1,7 @@
-//! What berth knows about Kubernetes' API objects: types, defaults, validation, feature gates, selectors.
+//! The Kubernetes API objects: types, defaults, validation, feature gates, selectors.
 //!
 //! Start with [`Kind`] (the rules of one kind, typed) and [`Object`] (the same, when the kind is known only at run time).
-//! No clock, no randomness, no IO, no async: every function here gives the same answer for the same input.
+//! This crate uses no clock, randomness, IO or async: every function returns the same result for the same input.
 
 pub mod annotations;
 pub mod apps;
@@ -42,5 +42,5 @@ pub use selector::{FieldSelector, Selector, SelectorError};
 pub use status_part::StatusPart;
 pub use subresource::Subresource;
 
-/// The types of the kinds that berth stores and serves as they are.
+/// The types of kinds that berth stores and serves with upstream's types.
 pub use k8s_openapi;

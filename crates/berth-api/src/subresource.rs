@@ -1,9 +1,9 @@
-//! Parts of objects that are reached apart.
+//! Subresources of objects.
 
 use berth_identity::GroupVersionKind;
 use serde::{Deserialize, Serialize};
 
-/// A part of an object with an endpoint of its own.
+/// A part of an object with its own endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Subresource {
     /// `status`.
@@ -16,14 +16,14 @@ pub enum Subresource {
     Eviction,
     /// `finalize` (namespaces).
     Finalize,
-    /// `log` (pods): text, what its containers have written.
+    /// `log` (pods): the text that containers have written.
     Log,
-    /// `token` (service accounts): signed, not stored.
+    /// `token` (service accounts): signed and not stored.
     Token,
 }
 
 impl Subresource {
-    /// The kind that its requests and answers have. `None`: the kind of the object, or text.
+    /// Returns the kind of its requests and responses. `None`: the kind of the object, or text.
     #[must_use]
     pub const fn gvk(self) -> Option<GroupVersionKind> {
         match self {
@@ -35,7 +35,7 @@ impl Subresource {
         }
     }
 
-    /// The last segment of its path.
+    /// Returns the last segment of its path.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,11 +1,11 @@
-//! Fields that count as unset. On the wire many fields mean the same absent and as `""`, `0`, `false` or an empty list; other clients leave
-//! them out, so a form with them would differ from itself after one round trip.
+//! Fields that count as unset. On the wire, many fields mean the same if they are absent, and if they are `""`, `0`,
+//! `false` or an empty list. Other clients omit them, so an object that kept them would change in a round trip.
 
 use std::collections::BTreeMap;
 
-/// A value that some field prints only if it is not its zero.
+/// A value that some fields print only if it is not zero.
 pub(crate) trait Zero {
-    /// Whether this is that zero.
+    /// Whether the value is zero.
     fn is_zero(&self) -> bool;
 }
 
@@ -32,7 +32,7 @@ impl<K, V> Zero for BTreeMap<K, V> {
     }
 }
 
-/// Makes a zero absent.
+/// Makes a zero value absent.
 pub(crate) fn drop_zero<T: Zero>(field: &mut Option<T>) {
     if field.as_ref().is_some_and(Zero::is_zero) {
         *field = None;
@@ -46,22 +46,22 @@ pub(crate) fn default_to<T: Zero>(field: &mut Option<T>, value: impl Into<T>) {
     }
 }
 
-/// The text of a field, empty if absent.
+/// Returns the text of a field, empty if it is absent.
 pub(crate) fn text(field: &Option<String>) -> &str {
     field.as_deref().unwrap_or_default()
 }
 
-/// The elements of a list, none if absent.
+/// Returns the elements of a list, empty if it is absent.
 pub(crate) fn list<T>(field: &Option<Vec<T>>) -> &[T] {
     field.as_deref().unwrap_or_default()
 }
 
-/// The elements of a list, to change.
+/// Returns the elements of a list, mutable.
 pub(crate) fn list_mut<T>(field: &mut Option<Vec<T>>) -> &mut [T] {
     field.as_deref_mut().unwrap_or_default()
 }
 
-/// The entries of a map, none if absent.
+/// Returns the entries of a map, empty if it is absent.
 pub(crate) fn entries<K, V>(field: &Option<BTreeMap<K, V>>) -> impl Iterator<Item = (&K, &V)> {
     field.iter().flatten()
 }

@@ -1,4 +1,4 @@
-//! ControllerRevision: a stored state that never changes, with a number that may.
+//! ControllerRevision: an immutable state with a mutable number.
 
 use super::not_negative;
 use crate::{FeatureGates, FieldError, Kind, Path};

@@ -1,4 +1,4 @@
-//! Deployment: types, defaults, what writes keep and drop.
+//! Deployment: types, defaults, and the fields that writes keep and drop.
 
 mod validate;
 
@@ -127,9 +127,9 @@ pub struct DeploymentStatus {
 
 apps_kind!(Deployment, DeploymentSpec, DeploymentStatus, "deployments", "DeploymentList");
 
-/// The strategy that replaces pods step by step; the default.
+/// The strategy that replaces pods step by step. The default.
 pub const ROLLING_UPDATE: &str = "RollingUpdate";
-/// The strategy that removes all old pods first.
+/// The strategy that deletes all old pods first.
 pub const RECREATE: &str = "Recreate";
 
 impl Kind for Deployment {
@@ -205,7 +205,7 @@ impl Kind for Deployment {
 }
 
 impl Deployment {
-    /// The warning that nothing will ever be rolled back.
+    /// Returns the warning that a rollback will never happen.
     fn idle_rollback(&self) -> Option<String> {
         let is_asked_for = choices::value(&self.metadata, BERTH_AUTO_ROLLBACK).is_some();
         let has_deadline = self.spec.progress_deadline_seconds != Some(i32::MAX);
@@ -213,7 +213,7 @@ impl Deployment {
         (is_asked_for && !has_deadline).then(|| format!("metadata.annotations[{BERTH_AUTO_ROLLBACK}]: {text}"))
     }
 
-    /// Drops `podReplacementPolicy` and the annotations beside it where their gate is off, unless the stored object uses them.
+    /// Drops `podReplacementPolicy` and its annotations if their gate is off, unless the stored object uses them.
     fn drop_disabled_policy(&mut self, old: Option<&Self>, gates: &FeatureGates) {
         let in_use = old.is_some_and(|old| old.spec.pod_replacement_policy.is_some());
         if !in_use && !gates.enabled(Gate::DeploymentPodReplacementPolicy) {
@@ -266,7 +266,7 @@ mod tests {
         deployment(json!({"spec": {"podReplacementPolicy": policy}}))
     }
 
-    /// Writes `new` over `old` (or creates it) with `off` and compares the policy that is kept.
+    /// Writes `new` over `old` (or creates it) with `off`, and checks the resulting policy.
     fn check_policy(old: Option<Option<&str>>, new: Option<&str>, off: &str, wanted: Option<&str>) {
         let mut object = with_policy(new);
         match old {

@@ -4,7 +4,7 @@ use super::{Deployment, ReplicaSet, StatefulSet};
 use crate::{FeatureGates, FieldError, Kind};
 use serde_json::{Value, json};
 
-/// A small valid object with `patch` merged in (RFC 7396), decoded and defaulted.
+/// Returns a small valid object with `patch` merged in (RFC 7396), decoded and defaulted.
 fn build<K: Kind>(patch: Value) -> K {
     let mut value = json!({
         "metadata": {"name": "w", "namespace": "n"},
@@ -53,19 +53,19 @@ pub(super) fn stateful_set(patch: Value) -> StatefulSet {
     build(patch)
 }
 
-/// All gates at their default but those named, as on the command line.
+/// Returns the default gates with these settings, in the format of the command line.
 pub(super) fn gates(text: &str) -> FeatureGates {
     FeatureGates::parse(text).expect("known gates")
 }
 
-/// Compares faults, each by its start.
+/// Compares errors by their prefixes.
 pub(super) fn check(faults: &[FieldError], wanted: &[&str]) {
     let found: Vec<String> = faults.iter().map(ToString::to_string).collect();
     let same = found.len() == wanted.len() && found.iter().zip(wanted).all(|(found, wanted)| found.starts_with(wanted));
     assert!(same, "found {found:#?}, wanted {wanted:#?}");
 }
 
-/// Encodes and decodes again; then the same, and `apiVersion`, `kind`, `metadata` first.
+/// Checks that an object survives encoding and decoding, and that `apiVersion`, `kind` and `metadata` come first.
 pub(super) fn check_round_trip<K: Kind>(object: &K) {
     let bytes = crate::Object::encode(object);
     let start = format!(r#"{{"apiVersion":"{}","kind":"{}","metadata":{{"#, K::API_VERSION, K::KIND);

@@ -1,12 +1,12 @@
-//! Base64 as upstream reads it: with line breaks anywhere, and with any bits after those of the last byte.
+//! Base64 as upstream decodes it: with line breaks anywhere, and with any bits after those of the last byte.
 
 use k8s_openapi::ByteString;
 use serde_json::Value;
 
-/// The standard form of the text, as which the type of bytes reads it.
+/// Returns the standard form of the text, which the type of bytes accepts.
 ///
 /// # Errors
-/// Where the text is no base64, counted as Go does (`encoding/base64`, `CorruptInputError`).
+/// The offset of the invalid character, counted as in Go (`encoding/base64`, `CorruptInputError`).
 pub(super) fn canonical(text: String) -> Result<Value, usize> {
     if is_canonical(text.as_bytes()) {
         return Ok(text.into());
@@ -15,12 +15,13 @@ pub(super) fn canonical(text: String) -> Result<Value, usize> {
     Ok(serde_json::to_value(ByteString(bytes)).expect("bytes are a string"))
 }
 
-/// Whether these are whole groups of letters without padding. Nearly all values are, or are decoded and encoded once more.
+/// Whether these are whole groups of letters without padding. Nearly all values are. Others are decoded and encoded
+/// again.
 fn is_canonical(text: &[u8]) -> bool {
     text.len().is_multiple_of(LETTERS) && text.iter().all(|letter| sextet(*letter).is_some())
 }
 
-/// How many letters a group has, and how many bits each of them.
+/// The number of letters of a group, and of bits per letter.
 const LETTERS: usize = 4;
 const BITS: u32 = 6;
 
@@ -49,7 +50,8 @@ fn decode(text: &[u8]) -> Result<Vec<u8>, usize> {
     if count == 0 { Ok(bytes) } else { Err(text.len() - count) }
 }
 
-/// `at` is the place of the first `=`, after `count` letters of its group. What follows must complete the group, and end there.
+/// Checks the padding at `at`, the first `=`, after `count` letters of its group. It must complete the group and end
+/// the text.
 fn check_padding(text: &[u8], at: usize, count: usize) -> Result<(), usize> {
     let next = |from: usize| text[from..].iter().position(|letter| !matches!(letter, b'\n' | b'\r')).map_or(text.len(), |more| from + more);
     let mut end = next(at + 1);
@@ -63,7 +65,7 @@ fn check_padding(text: &[u8], at: usize, count: usize) -> Result<(), usize> {
     if end == text.len() { Ok(()) } else { Err(end) }
 }
 
-/// Adds the bytes of a group of so many letters.
+/// Appends the bytes of a group with this number of letters.
 fn push(bytes: &mut Vec<u8>, group: u32, count: usize) {
     let missing = u32::try_from(LETTERS - count).expect("a group is small");
     let [_, whole @ ..] = (group << (BITS * missing)).to_be_bytes();

@@ -1,31 +1,31 @@
-//! What can be read and written.
+//! Decoding and encoding of types.
 
 use super::DecodeError;
 use serde_json::Value;
 
-/// What is read and written without that being compiled where it happens. Every [`crate::Kind`] is such a type.
+/// A type whose decoding and encoding are compiled once. Every [`crate::Kind`] implements it.
 pub trait Codec: Sized {
-    /// As [`super::from_json`].
+    /// Decodes as [`super::from_json`].
     ///
     /// # Errors
-    /// Bytes that are no JSON of it.
+    /// The bytes are not JSON of this type.
     fn decode_json(json: &[u8]) -> Result<Self, serde_json::Error>;
 
-    /// As `serde_json::from_value`.
+    /// Decodes as `serde_json::from_value`.
     ///
     /// # Errors
-    /// A tree that is none of it.
+    /// The tree is not of this type.
     fn decode_tree(tree: &Value) -> Result<Self, serde_json::Error>;
 
-    /// What a client sent, with the paths of the fields that the type does not have: as [`super::decode`], of the JSON alone.
+    /// Decodes a client's value. Also returns the paths of unknown fields, as [`super::decode`].
     ///
     /// # Errors
     /// A value of the wrong type or out of range, with the path of the field.
     fn decode_sent(tree: Value) -> Result<(Self, Vec<String>), DecodeError>;
 
-    /// Its JSON, after what is there.
+    /// Appends its JSON.
     fn encode_json(&self, to: &mut Vec<u8>);
 
-    /// Its JSON as a tree.
+    /// Returns its JSON as a tree.
     fn encode_tree(&self) -> Value;
 }

@@ -1,11 +1,11 @@
-//! Points in time as clients may write them, and as they are kept.
+//! The formats of times from clients and in the store.
 
 use k8s_openapi::jiff::Timestamp;
 
-/// How a type of the API writes its times; `None` for types that are no times.
+/// Returns the format of an API type's times, or `None` for other types.
 ///
-/// What is finer is dropped when an object is read, not only when it is written: else it would differ from itself as it is stored, and
-/// each time that a client sends it again would be a change.
+/// Decoding drops finer fractions, not only encoding. Otherwise an object would differ from its stored form, and each
+/// repeated write of a client would be a change.
 pub(super) fn form_of(type_name: &str) -> Option<&'static str> {
     match type_name {
         "Time" => Some("%Y-%m-%dT%H:%M:%SZ"),
@@ -14,8 +14,8 @@ pub(super) fn form_of(type_name: &str) -> Option<&'static str> {
     }
 }
 
-/// The time in UTC, in `form`. `None` for what is no time of RFC 3339 in the years 0 to 9999: others could not be read again. A form with microseconds
-/// takes these six digits only, as upstream's.
+/// Returns the time in UTC, in `form`. `None` for a text that is not a time of RFC 3339 in the years 0 to 9999, because
+/// others could not be decoded again. A form with microseconds requires exactly six digits, as upstream.
 pub(super) fn canonical(text: &str, form: &str) -> Option<String> {
     let time: Timestamp = Some(text).filter(|text| is_rfc_3339(text))?.parse().ok()?;
     if form.contains("%6f") && fraction_digits(text) != MICROSECOND_DIGITS {
@@ -30,7 +30,7 @@ fn fraction_digits(text: &str) -> usize {
     text.split_once('.').map_or(0, |(_, fraction)| fraction.bytes().take_while(u8::is_ascii_digit).count())
 }
 
-/// Whether the text has the form `2026-01-02T03:04:05`, a fraction or none, and `Z` or `+01:00`.
+/// Whether the text has the form `2026-01-02T03:04:05`, an optional fraction, and `Z` or `+01:00`.
 fn is_rfc_3339(text: &str) -> bool {
     const DATE_TIME: &[u8] = b"0000-00-00T00:00:00";
     const OFFSET: &[u8] = b"00:00";

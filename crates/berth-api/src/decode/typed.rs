@@ -1,5 +1,5 @@
-//! Decodes a JSON tree to a typed object. This deserializer does three things at once that serde's do not combine: it
-//! reports the path of a wrong type, collects unknown fields, and decodes null as the type's empty value.
+//! Decodes a JSON tree to a typed object. This deserializer reports the path of a wrong type, collects unknown fields,
+//! and decodes null as the type's empty value. Serde's deserializers do not combine these features.
 
 use super::{Path, base64, report, time};
 use crate::quantity::{Quantity, QuantityError};

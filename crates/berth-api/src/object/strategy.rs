@@ -5,7 +5,7 @@ use crate::{FeatureGates, FieldError, Subresource, deletion::Grace, normal::Norm
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::borrow::Cow;
 
-/// The rules of a kind that are data.
+/// The rules of a kind that are constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ObjectRules {
     /// [`Kind::NAME_RULE`].
@@ -21,7 +21,7 @@ pub struct ObjectRules {
 }
 
 impl Default for ObjectRules {
-    /// Those of custom resources.
+    /// Returns the rules of custom resources.
     fn default() -> Self {
         Self {
             name_rule: NameRule::Subdomain,
@@ -33,9 +33,9 @@ impl Default for ObjectRules {
     }
 }
 
-/// The rules that an object has by its kind. Every method with a body has the result of a kind without such a rule.
+/// The rules of an object's kind. A method with a body has the default for a kind without such a rule.
 pub trait ObjectStrategy: Send + Sync {
-    /// The rules that are data.
+    /// Returns the constant rules.
     fn rules(&self) -> &ObjectRules;
     /// [`Normal::normalize`].
     fn normalize(&mut self) {}
@@ -43,13 +43,13 @@ pub trait ObjectStrategy: Send + Sync {
     fn set_defaults(&mut self);
     /// [`Kind::prepare_create`].
     fn prepare_create(&mut self, gates: &FeatureGates);
-    /// Before validation of an update through the object's endpoint or a subresource's: [`Kind::prepare_update`], [`Kind::prepare_status_update`],
-    /// [`Kind::prepare_finalize`].
+    /// Runs before validation of an update through the object's endpoint or a subresource's: [`Kind::prepare_update`],
+    /// [`Kind::prepare_status_update`], [`Kind::prepare_finalize`].
     fn prepare_update(&mut self, old: &dyn Object, subresource: Option<Subresource>, gates: &FeatureGates);
     /// [`Kind::validate`].
     fn validate(&self, gates: &FeatureGates) -> Vec<FieldError>;
-    /// All faults of an update through the object's endpoint or a subresource's, without those of generic metadata: [`Kind::validate_update`],
-    /// [`Kind::validate_status_update`], [`Kind::validate_finalize`].
+    /// Validates an update through the object's endpoint or a subresource's, except for generic metadata:
+    /// [`Kind::validate_update`], [`Kind::validate_status_update`], [`Kind::validate_finalize`].
     fn validate_update(&self, old: &dyn Object, subresource: Option<Subresource>, gates: &FeatureGates) -> Vec<FieldError>;
     /// [`Kind::warnings`].
     fn warnings(&self, old: Option<&dyn Object>) -> Vec<String>;

@@ -1,4 +1,4 @@
-//! IPAddress and ServiceCIDR: which cluster addresses there are, and who has them.
+//! IPAddress and ServiceCIDR: the cluster addresses and their holders.
 
 use super::IMMUTABLE;
 use crate::{
@@ -12,7 +12,7 @@ use crate::{
 use k8s_openapi::api::networking::v1::{IPAddress, ParentReference, ServiceCIDR};
 use serde_json::json;
 
-/// A ServiceCIDR has at most one range of each family.
+/// The maximum number of ranges of a ServiceCIDR, one of each family.
 const CIDRS_MAX: usize = 2;
 
 impl Kind for IPAddress {
@@ -38,7 +38,7 @@ impl Kind for IPAddress {
         faults.add(Kind::validate(self, gates));
         let parent = &self.spec.parent_ref;
         if *parent != old.spec.parent_ref {
-            // Upstream shows its internal form.
+            // Upstream prints its internal form.
             let shown = json!({"Group": text(&parent.group), "Resource": parent.resource, "Namespace": text(&parent.namespace),
                 "Name": parent.name});
             faults.invalid(&Path::new("spec").child("parentRef"), shown, IMMUTABLE);
@@ -73,7 +73,7 @@ impl Kind for ServiceCIDR {
         faults.into_vec()
     }
 
-    /// Ranges stay what they are; one of the other family may be added.
+    /// Ranges are immutable. One of the other family may be added.
     fn validate_update(&self, old: &Self, _gates: &FeatureGates) -> Vec<FieldError> {
         let mut faults = Faults::default();
         let path = Path::new("spec").child("cidrs");

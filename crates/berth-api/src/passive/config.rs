@@ -13,11 +13,11 @@ use k8s_openapi::{
 };
 use std::collections::BTreeMap;
 
-/// Most bytes that the values of one ConfigMap or Secret may have together.
+/// The maximum total size of the values of one ConfigMap or Secret, in bytes.
 const VALUE_BYTES_MAX: usize = 1024 * 1024;
 const FROZEN: &str = "field is immutable when `immutable` is set";
 
-/// The annotation that bound a service account's pods to its own secrets.
+/// The deprecated annotation that restricted a service account's pods to its own secrets.
 const MOUNTABLE_ONLY: &str = "kubernetes.io/enforce-mountable-secrets";
 
 impl Kind for ServiceAccount {
@@ -40,7 +40,7 @@ impl Kind for ServiceAccount {
     }
 }
 
-/// Of its secrets an account has the names alone.
+/// Keeps only the names of an account's secrets.
 ///
 /// Source: upstream `cleanSecretReferences`.
 fn keep_names(account: &mut ServiceAccount) {
@@ -130,7 +130,7 @@ fn refuse_changes(fields: &[(&str, bool)], faults: &mut Faults) {
     }
 }
 
-/// What the well-known types must hold.
+/// Validates the keys that well-known types require.
 fn validate_type(secret: &Secret, path: &Path, faults: &mut Faults) {
     let has = |key: &str| secret.data.as_ref().is_some_and(|data| data.contains_key(key));
     let mut require = |keys: &[&str]| {

@@ -1,9 +1,9 @@
-//! What extends the API.
+//! Extensions of the API.
 
 use crate::{Kind, normal::normal};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
-/// Known, so that it can be listed; none can be made.
+/// This kind can be listed but not created.
 impl Kind for CustomResourceDefinition {}
 
 normal! {

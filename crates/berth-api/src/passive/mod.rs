@@ -1,4 +1,4 @@
-//! Kinds that are stored and served, with upstream's types: the rules that clients rely on.
+//! Kinds that are stored and served with upstream's types: the rules that clients rely on.
 
 mod addresses;
 #[cfg(test)]
@@ -22,5 +22,5 @@ mod subresources;
 #[cfg(test)]
 mod tests;
 
-/// What a field that was set once and for all is refused with.
+/// The message about a change of an immutable field.
 const IMMUTABLE: &str = "field is immutable";

@@ -40,7 +40,7 @@ impl Kind for Node {
         warnings
     }
 
-    /// A create keeps the status: nodes register themselves with what they have.
+    /// A create keeps the status, because nodes register themselves with their capacity.
     fn prepare_create(&mut self, _gates: &FeatureGates) {
         self.spec.get_or_insert_default().config_source = None;
     }
@@ -84,7 +84,7 @@ impl Kind for Node {
     }
 }
 
-/// One field is the first range of the other; where both are there and differ, the one counts.
+/// One field is the first range of the other. If both are set and differ, the former wins.
 ///
 /// Source: upstream `Convert_v1_NodeSpec_To_core_NodeSpec`.
 fn unify_pod_ranges(spec: &mut NodeSpec) {
@@ -95,7 +95,7 @@ fn unify_pod_ranges(spec: &mut NodeSpec) {
     spec.pod_cidr = list(&spec.pod_cidrs).first().cloned();
 }
 
-/// At most one range of each family.
+/// Requires at most one range of each family.
 fn validate_pod_ranges(ranges: &[String], path: &Path, faults: &mut Faults) {
     for (index, range) in ranges.iter().enumerate() {
         faults.form(&path.index(index), range, check_network);

@@ -1,4 +1,4 @@
-//! Role, ClusterRole, RoleBinding and ClusterRoleBinding. What they grant is decided in `berth-rbac`.
+//! Role, ClusterRole, RoleBinding and ClusterRoleBinding. `berth-rbac` evaluates them.
 
 use crate::{
     FeatureGates, FieldError, Kind, Path, Selector,

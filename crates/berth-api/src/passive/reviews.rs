@@ -1,4 +1,4 @@
-//! Questions about identities and permissions. They are answered, never stored, so they have no rules of their own here.
+//! Reviews of identities and permissions. They are computed and not stored, so they have no rules here.
 
 use crate::Kind;
 use k8s_openapi::api::{

@@ -24,7 +24,7 @@ fn stored<K: Kind>(json: &Value) -> Value {
     serde_json::to_value(created::<K>(json)).expect("it is JSON")
 }
 
-/// What creating `json` stores holds `wanted`, whatever it holds besides.
+/// Checks that creating `json` stores at least the members of `wanted`.
 fn check_stored<K: Kind>(json: &Value, wanted: &Value) {
     let found = stored::<K>(&named(json));
     assert_eq!(merged(found.clone(), wanted), found, "{json}");
@@ -227,7 +227,7 @@ fn storage_is_validated() {
     );
 }
 
-/// A bound claim may grow, but not below what it has.
+/// A bound claim may grow, but not below its current size.
 #[test]
 fn bound_claims_grow() {
     let claim = |size: &str| -> PersistentVolumeClaim {

@@ -1,4 +1,4 @@
-//! Ephemeral containers are containers under another type: this makes the one into the other, so that rules are written once.
+//! Converts ephemeral containers to containers and back, so that rules exist once.
 
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer};
 
@@ -35,12 +35,12 @@ macro_rules! move_fields {
     };
 }
 
-/// The container that an ephemeral one is, without its target.
+/// Returns an ephemeral container as a container, without its target.
 pub(super) fn as_container(from: EphemeralContainer) -> Container {
     move_fields!(from, Container {})
 }
 
-/// Changes an ephemeral container as if it were a container.
+/// Changes an ephemeral container in the form of a container.
 pub(super) fn change(ephemeral: &mut EphemeralContainer, change: impl FnOnce(&mut Container)) {
     let target = ephemeral.target_container_name.take();
     let mut from = as_container(std::mem::take(ephemeral));

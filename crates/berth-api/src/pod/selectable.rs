@@ -1,9 +1,9 @@
-//! Fields of pods that field selectors may name.
+//! The selectable fields of pods.
 
 use k8s_openapi::api::core::v1::Pod;
 use std::borrow::Cow;
 
-/// The value of a field; empty where the pod does not have it. `None`: no selector names it.
+/// Returns the value of a field, empty if the pod does not have it. `None`: the field is not selectable.
 pub(super) fn selectable<'p>(pod: &'p Pod, field: &str) -> Option<Cow<'p, str>> {
     let (spec, status) = (pod.spec.as_ref(), pod.status.as_ref());
     let text = match field {

@@ -1,4 +1,4 @@
-//! Defaults of the sources that volumes of pods and PersistentVolumes share.
+//! The defaults of volume sources that pods and PersistentVolumes share.
 
 use crate::unset::default_to;
 use k8s_openapi::api::core::v1::{
@@ -6,13 +6,13 @@ use k8s_openapi::api::core::v1::{
     RBDVolumeSource, ScaleIOPersistentVolumeSource, ScaleIOVolumeSource,
 };
 
-/// A source that a volume of either sort may have. What it holds is in its normal form.
+/// A source of a pod's volume or a PersistentVolume, in its normal form.
 pub(crate) trait Source {
-    /// Fills in what may be left out. Idempotent.
+    /// Sets its defaults. Idempotent.
     fn set_defaults(&mut self);
 }
 
-/// Fills in what a source leaves out, if there is one.
+/// Sets the defaults of a source, if there is one.
 pub(crate) fn fill_source(source: &mut Option<impl Source>) {
     source.iter_mut().for_each(Source::set_defaults);
 }

@@ -1,4 +1,4 @@
-//! Members of a pod's status in the place of others.
+//! Replaces members of a pod's status.
 
 use k8s_openapi::api::core::v1::PodStatus;
 
@@ -9,7 +9,7 @@ macro_rules! replaced {
     }};
 }
 
-/// The old status, with these members as they are in the new one. `None`: one of them is no member of a pod's status.
+/// Returns the old status with these members of the new one. `None`: one of them is not a member of a pod's status.
 pub(super) fn replaced(old: &PodStatus, new: &PodStatus, members: &[&str]) -> Option<PodStatus> {
     replaced! {
         old, new, members;

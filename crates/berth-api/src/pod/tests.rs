@@ -8,7 +8,7 @@ fn with_spec(patch: &Value) -> Value {
     merged(base, &json!({ "spec": patch }))
 }
 
-/// A pod whose container has these fields besides.
+/// Returns a pod whose container has these additional fields.
 fn with_container(patch: &Value) -> Value {
     with_spec(&json!({ "containers": [merged(json!({"name": "c", "image": "i"}), patch)] }))
 }

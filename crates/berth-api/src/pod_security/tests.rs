@@ -8,7 +8,7 @@ use k8s_openapi::{
 };
 use serde_json::{Value, json};
 
-/// What the pod does that `level` (`baseline:v1.30`) does not allow.
+/// Returns the violations of `level` (`baseline:v1.30`) by the pod.
 fn found(level: &str, spec: &Value, annotations: Value) -> String {
     let (level, version) = level.split_once(':').expect("a level and a version");
     let labels = |name: &str| match name {
@@ -23,19 +23,19 @@ fn found(level: &str, spec: &Value, annotations: Value) -> String {
     violations(allowed, &meta, &spec).to_string()
 }
 
-/// A pod that the restricted level takes, changed.
+/// Returns the spec of a pod that the restricted level allows, with changes.
 fn spec(patch: Value) -> Value {
     let pod = json!({"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}});
     let container = json!({"name": "a", "securityContext": context(json!({}))});
     merged(json!({"securityContext": pod, "containers": [container]}), &patch)
 }
 
-/// The security context of a container that the restricted level takes, changed.
+/// Returns the security context of a container that the restricted level allows, with changes.
 fn context(patch: Value) -> Value {
     merged(json!({"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}), &patch)
 }
 
-/// A pod of one container whose context is changed.
+/// Returns a pod with one container, whose context has changes.
 fn with_context(patch: Value) -> Value {
     spec(json!({"containers": [{"name": "a", "securityContext": context(patch)}]}))
 }

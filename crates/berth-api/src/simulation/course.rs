@@ -1,37 +1,37 @@
-//! When and how the runs of a container end: `completes-after`, `exit-code`, `fails-first`.
+//! The times and exit codes of a container's runs: `completes-after`, `exit-code`, `fails-first`.
 
 use super::spread::Spread;
 use crate::annotations::{SIM_COMPLETES_AFTER, SIM_EXIT_CODE, SIM_FAILS_FIRST};
 use std::{collections::BTreeMap, time::Duration};
 
-/// How long a run takes that ends and has no `completes-after`.
+/// The duration of a run that ends and has no `completes-after`.
 pub const USUAL_RUN: Duration = Duration::from_secs(1);
 
-/// When a run ends by itself: `sim.berth.dev/completes-after`.
+/// The end of a run: `sim.berth.dev/completes-after`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Completion {
-    /// So long after its start.
+    /// The run ends this long after its start.
     After(Spread),
-    /// Never.
+    /// The run never ends.
     Never,
 }
 
 impl Completion {
-    /// Reads the annotation's value: a duration, a range or `never`.
+    /// Parses the annotation's value: a duration, a range or `never`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text == "never" { Some(Self::Never) } else { Spread::parse(text).map(Self::After) }
     }
 }
 
-/// What the annotations specify for the runs of one container. An unset member has no annotation, or one with an invalid value.
+/// The settings for the runs of one container. An unset member has no annotation, or one with an invalid value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Course {
-    /// When a run ends.
+    /// The end of a run.
     pub completes: Option<Completion>,
-    /// With which exit code: of the runs that fail first, if there are some, else of all runs.
+    /// The exit code of the first, failing runs if there are some, otherwise of all runs.
     pub exit_code: Option<u8>,
-    /// How many runs fail first.
+    /// The number of runs that fail first.
     pub fails_first: Option<u32>,
 }
 
@@ -45,7 +45,7 @@ impl Course {
         }
     }
 
-    /// The members of `self`, and those of `other` where it has none.
+    /// Returns the members of `self`, with those of `other` for unset ones.
     fn or(self, other: Self) -> Self {
         Self {
             completes: self.completes.or(other.completes),
@@ -59,7 +59,7 @@ impl Course {
     }
 }
 
-/// The courses of a pod's containers.
+/// The settings of all containers of a pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Courses {
     of_all: Course,
@@ -67,7 +67,7 @@ pub struct Courses {
 }
 
 impl Courses {
-    /// What a pod's annotations specify. `None`: nothing.
+    /// Returns the settings in a pod's annotations, or `None` without such annotations.
     #[must_use]
     pub fn of_pod(annotations: &BTreeMap<String, String>) -> Option<Self> {
         let keys = [SIM_COMPLETES_AFTER, SIM_EXIT_CODE, SIM_FAILS_FIRST];
@@ -79,13 +79,13 @@ impl Courses {
         (courses != Self::default()).then_some(courses)
     }
 
-    /// Of one of the pod's containers: what names it, and else what holds for all.
+    /// Returns the settings of a container: those with its name, otherwise those for all containers.
     #[must_use]
     pub fn of_container(&self, name: &str) -> Course {
         self.of_init_container(name).or(self.of_all)
     }
 
-    /// Of one of the pod's init containers, sidecars included: only what names it.
+    /// Returns the settings of an init container or sidecar: only those with its name.
     #[must_use]
     pub fn of_init_container(&self, name: &str) -> Course {
         self.by_name.get(name).copied().unwrap_or_default()

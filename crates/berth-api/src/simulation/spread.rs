@@ -1,17 +1,17 @@
-//! Durations of which each pod has its own: `2s±1s`.
+//! Durations that differ between pods: `2s±1s`.
 
 use std::time::Duration;
 
-/// A duration, or the range around one: `2s`, `2s±1s`.
+/// A duration, or a range around one: `2s`, `2s±1s`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spread {
     middle: Duration,
-    /// Not longer than `middle`.
+    /// At most `middle`.
     deviation: Duration,
 }
 
 impl Spread {
-    /// Reads `2s`, `2s±1s` or `2s+-1s`. `None`: it is neither, or the deviation is longer than the duration.
+    /// Parses `2s`, `2s±1s` or `2s+-1s`. `None`: it is neither, or the deviation exceeds the duration.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (middle, deviation) = text.split_once('±').or_else(|| text.split_once("+-")).unwrap_or((text, "0s"));
@@ -19,13 +19,13 @@ impl Spread {
         (spread.deviation <= spread.middle).then_some(spread)
     }
 
-    /// The middle of the range.
+    /// Returns the middle of the range.
     #[must_use]
     pub fn middle(self) -> Duration {
         self.middle
     }
 
-    /// The duration that belongs to `seed`: each of the range is as likely.
+    /// Returns the duration for `seed`. All durations of the range are equally likely.
     #[must_use]
     pub fn pick(self, seed: u64) -> Duration {
         let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
@@ -35,9 +35,9 @@ impl Spread {
     }
 }
 
-/// The seed that belongs to these texts: the same in each process, and unlike that of other texts.
+/// Returns a seed for these texts. It is the same in each process, and differs from that of other texts.
 ///
-/// FNV-1a, with the bits mixed as in SplitMix64, because [`Spread::pick`] uses the upper ones.
+/// FNV-1a, with the mixing of SplitMix64, because [`Spread::pick`] uses the upper bits.
 #[must_use]
 pub fn seed(texts: &[&str]) -> u64 {
     let bytes = texts.iter().flat_map(|text| text.bytes().chain([0xff]));

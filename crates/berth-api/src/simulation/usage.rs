@@ -1,4 +1,4 @@
-//! What simulated containers use of their node: `sim.berth.dev/cpu` and `memory`, over time.
+//! The resource usage of simulated containers over time: `sim.berth.dev/cpu` and `memory`.
 
 use super::spread::parse_duration;
 use crate::{
@@ -10,13 +10,13 @@ use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
 use std::time::Duration;
 
-/// An amount over the time since the container started: `200m`, or points such as `0s=100m 5m=900m`. Between two points it changes evenly. Before the
-/// first and after the last one it stays the same.
+/// An amount over the time since the container's start: `200m`, or points such as `0s=100m 5m=900m`. It is interpolated
+/// linearly between two points, and constant before the first and after the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve(Vec<(Duration, Quantity)>);
 
 impl Curve {
-    /// Reads an annotation's value. `None`: an amount is not a quantity or is negative, or the times do not increase.
+    /// Parses an annotation's value. `None`: an amount is negative or not a quantity, or the times do not increase.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let amount = |text: &str| text.parse().ok().filter(|amount: &Quantity| !amount.is_negative());
@@ -29,7 +29,7 @@ impl Curve {
         (increases && !points.is_empty()).then_some(Self(points))
     }
 
-    /// The amount so long after the container's start.
+    /// Returns the amount at this time after the container's start.
     #[must_use]
     pub fn at(&self, elapsed: Duration) -> Quantity {
         let next = self.0.partition_point(|(time, _)| *time <= elapsed);
@@ -50,7 +50,7 @@ fn micros(duration: Duration) -> i128 {
     i128::try_from(duration.as_micros()).unwrap_or(i128::MAX)
 }
 
-/// What one container uses.
+/// The usage of one container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerUsage {
     /// The container's name.
@@ -61,10 +61,10 @@ pub struct ContainerUsage {
     pub memory: Quantity,
 }
 
-/// What the running containers of a pod use at `now`, init containers first.
+/// Returns the usage of a pod's running containers at `now`, init containers first.
 ///
-/// A container without the annotation uses what it requests, and nothing if it requests nothing. An annotation without a container's name is for each
-/// container, but for no init container.
+/// A container without the annotation uses its requests. An annotation without a container's name applies to each
+/// container except init containers.
 #[must_use]
 pub fn usage(pod: &Pod, now: Timestamp) -> Vec<ContainerUsage> {
     let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return Vec::new() };

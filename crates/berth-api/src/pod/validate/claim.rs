@@ -1,4 +1,4 @@
-//! What a claim of storage asks for, in an object of its own or in the template of a volume or of a set.
+//! The spec of a storage claim, in an object of its own or in the template of a volume or a set.
 
 use crate::{
     FieldError, Path,
@@ -14,14 +14,14 @@ const ACCESS_MODES: &[&str] = &["ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce"
 pub(crate) const VOLUME_MODES: &[&str] = &["Block", "Filesystem"];
 const ONE_POD: &str = "ReadWriteOncePod";
 
-/// Fills in what a claim, or the template of one, may leave out. Idempotent.
+/// Sets the defaults of a claim, or of its template. Idempotent.
 pub(crate) fn set_claim_spec_defaults(spec: &mut PersistentVolumeClaimSpec) {
     default_to(&mut spec.volume_mode, "Filesystem");
     let resources = spec.resources.get_or_insert_default();
     [&mut resources.limits, &mut resources.requests].into_iter().flatten().for_each(round_up);
 }
 
-/// Warnings about the spec of a claim: a size that is no whole number of bytes.
+/// Returns warnings about the spec of a claim: a size that is not a whole number of bytes.
 pub(crate) fn claim_warnings(spec: &PersistentVolumeClaimSpec, path: &Path) -> Vec<String> {
     let Some(resources) = &spec.resources else { return Vec::new() };
     let warning = |(field, quantities): (&str, &Option<ResourceList>)| {
@@ -32,7 +32,7 @@ pub(crate) fn claim_warnings(spec: &PersistentVolumeClaimSpec, path: &Path) -> V
     [("requests", &resources.requests), ("limits", &resources.limits)].into_iter().filter_map(warning).collect()
 }
 
-/// All faults of the spec of a claim; `path` is the spec's.
+/// Returns all errors of the spec of a claim. `path` is the spec's.
 pub(crate) fn validate_claim_spec(spec: &PersistentVolumeClaimSpec, path: &Path) -> Vec<FieldError> {
     let mut faults = Faults::default();
     faults.add(spec.selector.iter().flat_map(|selector| validate_label_selector(selector, &path.child("selector"))));
@@ -64,7 +64,7 @@ fn validate_sources(spec: &PersistentVolumeClaimSpec, path: &Path, faults: &mut 
             faults.invalid(&path, kind.as_str(), "must be 'PersistentVolumeClaim' when referencing the default apiGroup");
         }
     }
-    // A reference into another namespace, which the gate for it would allow, has no local form.
+    // A reference into another namespace, for which there is a gate, has no local form.
     let is_local = spec.data_source_ref.as_ref().is_some_and(|source| text(&source.namespace).is_empty());
     if let ([(_, Some(source)), (_, Some(reference))], true) = (sources, is_local)
         && source != reference

@@ -1,4 +1,4 @@
-//! How the containers of a pod resolve names.
+//! The DNS configuration of a pod.
 
 use crate::{
     Path,
@@ -10,7 +10,7 @@ use crate::{
 use k8s_openapi::api::core::v1::{PodDNSConfigOption, PodSpec};
 use serde_json::json;
 
-/// What the C library reads of `resolv.conf`.
+/// The maximum numbers of the C library for `resolv.conf`.
 const NAMESERVERS_MAX: usize = 3;
 const SEARCHES_MAX: usize = 32;
 const SEARCH_BYTES_MAX: usize = 2048;

@@ -1,4 +1,4 @@
-//! What is wrong with a pod or a template, in upstream's order.
+//! Validates a pod or a template. The errors have upstream's order.
 
 pub(crate) mod claim;
 mod containers;
@@ -34,14 +34,14 @@ pub use resources::validate_container_limits;
 pub use scheduling::validate_tolerations;
 pub(crate) use volumes::{ISCSI_TOO_LONG, is_iscsi_too_long};
 
-/// All faults of a template; `path` is `spec.template`. What a workload demands of its template besides (labels that its selector matches,
-/// restart policy) is the workload's.
+/// Returns all errors of a template. `path` is `spec.template`. Further requirements of a workload, such as matching
+/// labels and the restart policy, are checked by the workload.
 #[must_use]
 pub fn validate_template(template: &PodTemplateSpec, path: &Path) -> Vec<FieldError> {
     validate_template_with_claims(template, path, &[])
 }
 
-/// All faults of a template whose pods also get a volume for each of `claim_names` (StatefulSet).
+/// Returns all errors of a template whose pods have an additional volume for each of `claim_names` (StatefulSet).
 #[must_use]
 pub fn validate_template_with_claims(template: &PodTemplateSpec, path: &Path, claim_names: &[String]) -> Vec<FieldError> {
     let mut faults = Faults::default();
@@ -61,7 +61,7 @@ pub fn validate_template_with_claims(template: &PodTemplateSpec, path: &Path, cl
     faults.into_vec()
 }
 
-/// All faults of a new pod, without those of generic metadata.
+/// Returns all errors of a new pod, except for generic metadata.
 pub(super) fn validate_new_pod(pod: &Pod) -> Vec<FieldError> {
     let mut faults = Faults::default();
     faults.add(deletion_cost::validate(pod.metadata.annotations.as_ref(), &Path::new("metadata.annotations")));
@@ -76,7 +76,7 @@ pub(super) fn validate_new_pod(pod: &Pod) -> Vec<FieldError> {
     faults.into_vec()
 }
 
-/// All faults of the spec of a pod: what templates are checked for, and what only pods are.
+/// Returns all errors of the spec of a pod: the rules of templates, and those of pods only.
 pub(super) fn validate_pod_spec(spec: &PodSpec, faults: &mut Faults) {
     let path = Path::new("spec");
     validate_spec(spec, &path, &[], faults);
@@ -116,7 +116,7 @@ fn validate_spec(spec: &PodSpec, path: &Path, claim_names: &[String], faults: &m
     os::validate(spec, path, faults);
 }
 
-/// The volumes of a pod that gets one for each claim: those first, and then those of the template whose names no claim has.
+/// Returns the volumes of a pod with a volume for each claim: those first, then those of the template with other names.
 ///
 /// Source: upstream `ValidatePodTemplateSpecForStatefulSet`.
 fn with_claims<'a>(volumes: &'a [Volume], claim_names: &[String]) -> Cow<'a, [Volume]> {
@@ -159,14 +159,14 @@ fn validate_resource_claims(claims: &[PodResourceClaim], path: &Path, faults: &m
     }
 }
 
-/// A pod with users of its own shares nothing of its node.
+/// A pod with a user namespace must not share namespaces of its node.
 ///
 /// Source: upstream `validateHostUsers`.
 fn validate_host_users(spec: &PodSpec, path: &Path, faults: &mut Faults) {
     if spec.host_users != Some(false) {
         return;
     }
-    // Upstream writes two of them as it does in Go.
+    // Upstream spells two of them as in Go.
     let shared = [("hostNetwork", spec.host_network), ("HostPID", spec.host_pid), ("HostIPC", spec.host_ipc)];
     for (field, _) in shared.into_iter().filter(|(_, is_shared)| *is_shared == Some(true)) {
         faults.forbidden(&path.child(field), "when `pod.Spec.HostUsers` is false");

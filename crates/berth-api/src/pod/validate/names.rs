@@ -1,6 +1,6 @@
-//! Syntax that only pods and what they refer to have.
+//! The syntax of names in pods.
 
-/// Name of a port: an IANA service name.
+/// Checks the name of a port: an IANA service name.
 #[must_use]
 pub fn check_port_name(value: &str) -> Vec<String> {
     let bytes = value.as_bytes();
@@ -15,13 +15,13 @@ pub fn check_port_name(value: &str) -> Vec<String> {
     .concat()
 }
 
-/// Name of an environment variable.
+/// Checks the name of an environment variable.
 pub(super) fn check_env_name(value: &str) -> Vec<String> {
     let known = |byte: u8| (b' '..=b'~').contains(&byte) && byte != b'=';
     fault(!value.bytes().all(known), "a valid environment variable name must consist only of printable ASCII characters other than '='")
 }
 
-/// Key in a ConfigMap or Secret.
+/// Checks a key in a ConfigMap or Secret.
 pub(crate) fn check_config_key(value: &str) -> Vec<String> {
     let known = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
     let form = "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or 'key-name', \
@@ -34,7 +34,7 @@ pub(crate) fn check_config_key(value: &str) -> Vec<String> {
     .concat()
 }
 
-/// `.`, `..` and what starts with `..` would escape the folder or hide the kubelet's own files.
+/// Rejects `.`, `..` and names that begin with `..`, which would leave the folder or hide the kubelet's own files.
 fn dots(value: &str) -> Vec<String> {
     match value {
         "." => vec!["must not be '.'".to_owned()],
@@ -43,17 +43,17 @@ fn dots(value: &str) -> Vec<String> {
     }
 }
 
-/// A path below a folder.
+/// Checks a path below a folder.
 pub(super) fn check_relative_path(value: &str) -> Vec<String> {
     [fault(value.starts_with('/'), "must be a relative path"), check_no_backsteps(value)].concat()
 }
 
-/// A path below a volume: relative, and none of the kubelet's own names.
+/// Checks a path below a volume: relative, and not one of the kubelet's own names.
 pub(super) fn check_file_path(value: &str) -> Vec<String> {
     [check_relative_path(value), fault(value.starts_with("..") && !value.starts_with("../"), "must not start with '..'")].concat()
 }
 
-/// A path without `..`.
+/// Checks that a path has no `..`.
 pub(super) fn check_no_backsteps(value: &str) -> Vec<String> {
     fault(value.split('/').any(|part| part == ".."), "must not contain '..'")
 }

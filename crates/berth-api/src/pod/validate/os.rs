@@ -1,4 +1,4 @@
-//! What pods for one operating system may not have.
+//! The fields that pods for one operating system must not have.
 
 use crate::{Path, faults::Faults, unset::list};
 use k8s_openapi::api::core::v1::{PodSecurityContext, PodSpec, SecurityContext};
@@ -78,7 +78,7 @@ fn fields_of_container(context: &SecurityContext) -> [(&'static [&'static str], 
     ]
 }
 
-/// The security context of each container that has one, in the order in which upstream visits them.
+/// Returns the security context of each container that has one, in upstream's order of validation.
 fn contexts<'a>(spec: &'a PodSpec, path: &Path) -> Vec<(Path, &'a SecurityContext)> {
     let init: Vec<_> = list(&spec.init_containers).iter().map(|container| &container.security_context).collect();
     let regular: Vec<_> = spec.containers.iter().map(|container| &container.security_context).collect();

@@ -72,7 +72,7 @@ fn validate_probe(probe: &Probe, path: &Path, pod: &Surroundings<'_>, faults: &m
     }
 }
 
-/// What a probe or hook does; one of these.
+/// The action of a probe or hook. Exactly one is set.
 struct Handler<'a> {
     exec: Option<&'a ExecAction>,
     http_get: Option<&'a HTTPGetAction>,

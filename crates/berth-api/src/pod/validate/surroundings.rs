@@ -1,17 +1,17 @@
-//! What the checks of one container know of its pod.
+//! The facts about a pod that the validation of its containers needs.
 
 use std::collections::BTreeSet;
 
-/// What the checks of one container need of its pod.
+/// The facts about a pod that the validation of its containers needs.
 pub(super) struct Surroundings<'a> {
-    /// Names of the volumes that may be mounted.
+    /// The names of its valid volumes.
     pub(super) volumes: &'a BTreeSet<&'a str>,
-    /// How long the pod has to end.
+    /// Its grace period.
     pub(super) grace_period_seconds: i64,
-    /// When its containers restart.
+    /// Its restart policy.
     pub(super) restart_policy: &'a str,
-    /// Names of the claims of devices that its containers may refer to.
+    /// The names of its device claims.
     pub(super) resource_claims: Vec<&'a str>,
-    /// Whether its users are not those of its node.
+    /// Whether it has a user namespace.
     pub(super) has_own_users: bool,
 }

@@ -1,11 +1,12 @@
-//! Which source a volume has: upstream's unions of some thirty members.
+//! The source of a volume: upstream's unions of about thirty members.
 
 use super::sources::SourceRules;
 use k8s_openapi::api::core::v1::{PersistentVolumeSpec, Volume};
 
 macro_rules! sources {
     ($function:ident($volume:ty) { $($field:ident $wire:literal,)* }) => {
-        /// The sources that a volume sets, by their names on the wire, in the order in which upstream checks them. Valid volumes have one.
+        /// Returns the sources that a volume sets, by their names on the wire, in upstream's order of validation. Valid
+        /// volumes have one.
         pub(crate) fn $function(volume: &$volume) -> Vec<(&'static str, &dyn SourceRules)> {
             let mut sources: Vec<(&'static str, &dyn SourceRules)> = Vec::new();
             $(if let Some(source) = &volume.$field { sources.push(($wire, source)); })*
@@ -76,7 +77,7 @@ sources! {
     }
 }
 
-/// Names of the sources that a volume sets.
+/// Returns the names of the sources that a volume sets.
 pub(crate) fn names(volume: &Volume) -> Vec<&'static str> {
     of_volume(volume).into_iter().map(|(name, _)| name).collect()
 }

@@ -1,4 +1,4 @@
-//! Volumes: names, and the sources that only pods have.
+//! Volumes: their names, and the sources that only pods have.
 
 use super::{
     claim, env,
@@ -24,7 +24,7 @@ use k8s_openapi::{
 };
 use std::collections::BTreeSet;
 
-/// Checks all volumes; gives the names of those that are valid, for mounts.
+/// Validates all volumes. Returns the names of the valid ones, for mounts.
 pub(super) fn validate<'a>(volumes: &'a [Volume], path: &Path, faults: &mut Faults) -> BTreeSet<&'a str> {
     let mut valid = BTreeSet::new();
     for (index, volume) in volumes.iter().enumerate() {
@@ -43,10 +43,10 @@ pub(super) fn validate<'a>(volumes: &'a [Volume], path: &Path, faults: &mut Faul
     valid
 }
 
-/// Longest name and address of an iSCSI volume, in bytes with a colon between them.
+/// The maximum total length of name and address of an iSCSI volume, including a colon.
 const ISCSI_BYTES_MAX: usize = 64;
 
-/// The kubelet makes the name of an interface from both.
+/// The kubelet derives the name of an interface from both.
 fn validate_initiator(volume: &Volume, path: &Path, faults: &mut Faults) {
     let Some(source) = volume.iscsi.as_ref().filter(|source| source.initiator_name.is_some()) else { return };
     if is_iscsi_too_long(&volume.name, &source.target_portal) {
@@ -57,7 +57,7 @@ fn validate_initiator(volume: &Volume, path: &Path, faults: &mut Faults) {
 pub(crate) const ISCSI_TOO_LONG: &str =
     "Total length of <volume name>:<iscsi.targetPortal> must be under 64 characters if iscsi.initiatorName is specified.";
 
-/// Whether the name of a volume and its address are too long for one name together.
+/// Whether the name of a volume and its address together are too long for such a name.
 pub(crate) fn is_iscsi_too_long(name: &str, portal: &str) -> bool {
     name.len() + 1 + portal.len() > ISCSI_BYTES_MAX
 }
@@ -126,7 +126,7 @@ impl SourceRules for EphemeralVolumeSource {
     }
 }
 
-/// The claim that is made gets labels and annotations from its template, and all else from its pod.
+/// The created claim gets labels and annotations from its template, and all other metadata from its pod.
 ///
 /// Source: upstream `ValidatePersistentVolumeClaimTemplate`.
 fn validate_claim_metadata(metadata: Option<&ObjectMeta>, path: &Path, faults: &mut Faults) {
@@ -151,7 +151,7 @@ fn validate_claim_metadata(metadata: Option<&ObjectMeta>, path: &Path, faults: &
     set.into_iter().filter(|(_, is_set)| *is_set).for_each(|(field, _)| faults.forbidden(&path.child(field), "cannot be set"));
 }
 
-/// A token is one of a service account. Only pods are asked, not templates.
+/// A token requires a service account. Applies to pods, not to templates.
 pub(super) fn refuse_tokens(volumes: &[Volume], path: &Path, faults: &mut Faults) {
     for (index, volume) in volumes.iter().enumerate() {
         let path = path.index(index).child("projected").child("sources");
@@ -188,7 +188,8 @@ fn validate_projections(projections: &[VolumeProjection], path: &Path, faults: &
     }
 }
 
-/// How many sources one projection has. Trust bundles and pod certificates are none: upstream drops them while their gates are off, as by default.
+/// Returns the number of sources of a projection. Trust bundles and pod certificates do not count, because upstream
+/// drops them while their gates are off (the default).
 fn count(projection: &VolumeProjection) -> usize {
     let sources = [
         projection.secret.is_some(),
@@ -199,7 +200,8 @@ fn count(projection: &VolumeProjection) -> usize {
     sources.into_iter().filter(|is_set| *is_set).count()
 }
 
-/// The paths of the files of a projection, each with what upstream shows in its place where another projection has the same.
+/// Returns the paths of the files of a projection, each with the text that upstream prints for a conflict with another
+/// projection.
 fn files(projection: &VolumeProjection) -> Vec<(Option<&str>, &str)> {
     let mut files = Vec::new();
     if let Some(source) = &projection.secret {
@@ -214,7 +216,7 @@ fn files(projection: &VolumeProjection) -> Vec<(Option<&str>, &str)> {
     files
 }
 
-/// `path` is the projection's, `volume_path` that of all of the volume.
+/// `path` is the projection's, and `volume_path` that of the whole volume.
 fn validate_projection(projection: &VolumeProjection, volume_path: &Path, path: &Path, faults: &mut Faults) {
     if let Some(source) = &projection.secret {
         faults.set(&path.child("secret").child("name"), &source.name);
@@ -237,7 +239,7 @@ fn validate_projection(projection: &VolumeProjection, volume_path: &Path, path: 
                 faults.invalid(&path.child("expirationSeconds"), seconds, "may not specify a duration larger than 2^32 seconds");
             }
         }
-        // Upstream names another field than the one it checks.
+        // Upstream reports another field than the invalid one.
         faults.set_form(&volume_path.child("path"), &token.path, check_file_path);
     }
 }
