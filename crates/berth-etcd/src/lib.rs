@@ -4,7 +4,6 @@
 //! and checked in. A client has two connections to a member, one for calls and one for watches, so that neither delays
 //! the other. It uses one member at a time, and switches to the next on a failure. Its futures may be polled anywhere.
 //! Its tasks run on the runtime that it was opened on.
-//! one fails. Its futures may be polled anywhere; what it waits for runs on the runtime that it was opened on.
 
 mod calls;
 mod failure;

@@ -1,5 +1,5 @@
-//! Watches, each on a gRPC stream of its own, and on a separate connection. etcd reports progress only when all watches
-//! of a stream have caught up, so watches do not share streams.
+//! Watches, each on a gRPC stream of its own, and on a separate connection. Watches do not share streams, because etcd
+//! reports progress only when all watches of a stream have caught up.
 
 use crate::{
     calls,

@@ -41,8 +41,7 @@ impl<T: ?Sized> Recent<T> {
     }
 
     /// Returns the cached value for `key` if it `is_same`. Otherwise it caches and returns the result of `make`. Equal
-    /// values must have equal keys. `bytes` is the size of the value's texts. Values above [`BYTES_MAX`] are not
-    /// cached.
+    /// values must have equal keys. `bytes` is the size of the value's texts. Values above a KiB are not cached.
     pub fn share(&self, bytes: usize, key: impl Hash, is_same: impl FnOnce(&T) -> bool, make: impl FnOnce() -> Arc<T>) -> Arc<T> {
         if BYTES_MAX < bytes {
             return make();

@@ -139,7 +139,6 @@ impl Registry {
     ///
     /// # Errors
     /// A kind that is not served, an undecodable object, an existing one, or errors of the store.
-    /// A kind that is not served, an object that cannot be read, one that is there already; the store's.
     pub async fn restore(&self, object: &Value) -> Result<(), ApiError> {
         let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let resources = self.resources();

@@ -1,26 +1,27 @@
-//! The chain that every write goes through: what runs, and in which order.
+//! The admission chain of every write: its stages and their order.
 //!
 //! | stage | what happens | how |
 //! |---|---|---|
-//! | default | what the client may leave out is filled in | the kind |
-//! | own | who owns which field of what the client sent | `ownership` |
+//! | default | sets the defaults of fields that the client omits | the kind |
+//! | own | records the owners of the sent fields | `ownership` |
 //! | mutate | the server adds what it knows, or rejects; then webhooks and other reviewers | [`PlugIn::mutate`] |
 //! | default what was added | if a reviewer changed the object: defaults, and the server's mutators, again | |
 //! | authorize | a user cannot grant rights that they do not have | [`PlugIn::authorize`] |
-//! | prepare | the status is taken over or cleared, fields whose gate is off go, the generation rises | the kind |
-//! | validate | the object is complete now: its faults and warnings | the kind |
+//! | prepare | copies or clears the status, drops fields whose gate is off, increments the generation | the kind |
+//! | validate | returns the errors and warnings of the complete object | the kind |
 //! | validating admission | the server rejects or warns; then webhooks and other reviewers | [`PlugIn::validate`] |
-//! | own what was applied | who owns which field after an apply | `ownership` |
+//! | own what was applied | records the owners of fields after an apply | `ownership` |
 //! | record | the server records facts about the write, without an owner | [`PlugIn::record`] |
-//! | charge | what is bounded is taken: quotas, addresses, ports | [`PlugIn::charge`] |
+//! | charge | takes limited resources: quotas, addresses, ports | [`PlugIn::charge`] |
 //! | store | compare-and-set | `storing` |
-//! | settle, or give back | what was taken is still there, or goes back | [`PlugIn::settle`], [`PlugIn::give_back`] |
-//! | follow up | the registry writes what the write entails, before it is answered | [`PlugIn::entails`], `crate::entailed` |
+//! | settle, or give back | checks the charges after the write, or gives them back | [`PlugIn::settle`], [`PlugIn::give_back`] |
+//! | follow up | the registry executes the follow-up writes before the response | [`PlugIn::entails`], `crate::entailed` |
 //!
 //! Each stage runs the plug-ins of [`ORDER`] that take part in it, in that order. No charge is held during a call to a
 //! reviewer. Charges come later and are given back if the write fails. After a conflict, a write goes through the whole
 //! chain again. A create whose generated name exists repeats from `prepare` on, as upstream. Between two long stages,
 //! other tasks run.
+//!
 //! Source: upstream `kubeapiserver/options/plugins.go` (the order of plug-ins), `apiserver/pkg/registry/generic/registry/store.go`.
 
 use super::{

@@ -11,8 +11,8 @@ const COPIED_BYTES_MAX: usize = 3 * 1024 * 1024;
 /// The maximum number of values that all `copy` operations of a patch may add. A decoded value takes many times the
 /// memory of its text, and only the text is charged to the user.
 const COPIED_VALUES_MAX: usize = 20_000;
-/// The maximum number of elements and members that all operations of a patch may move: those after an insertion or
-/// removal in a list, and those of a moved value. That is some milliseconds of work, and a thousand times that of
+/// The maximum number of elements and members that all operations of a patch may move. An insertion or removal in a list
+/// moves those after it, and `move` those of its value. That is some milliseconds of work, and a thousand times that of
 /// ordinary patches.
 const MOVED_MAX: usize = 2_000_000;
 
@@ -21,7 +21,6 @@ const MOVED_MAX: usize = 2_000_000;
 /// Extensions of the standard: `replace` of an absent member adds it, which `kubectl rollout undo` requires. Negative
 /// indices count from the end. `test` for null succeeds for an absent member, and `copy` of an absent member copies
 /// null.
-/// `test` for null passes on an absent member, `copy` of an absent member copies null.
 ///
 /// # Errors
 /// [`ApiError::BadRequest`] if the patch is not an array of objects. [`ApiError::TooLarge`] if it has too many

@@ -1,6 +1,5 @@
 //! The normal form: an empty value that upstream's encoder omits does not change an object.
 //! `testdata/normal-form/record.py` recorded how a real server treats each field of a pod template.
-//! server does with each field of a pod template.
 
 use crate::world::{World, config_map, json_of, now, target};
 use berth_registry::{Actor, ApiError, Body, Patch, WriteOptions};
