@@ -1,4 +1,4 @@
-//! What a change does to the pods of a workload, asked before it is made.
+//! Forecasts the effect of a change on the pods of a workload, before the change is made.
 
 use berth_workloads::workload::WorkloadId;
 use futures::future::BoxFuture;
@@ -9,9 +9,9 @@ use serde_json::Value;
 #[error("{0}")]
 pub struct NoForecast(pub String);
 
-/// Forecasts changes of workloads. What reads the cluster for that is outside this crate.
+/// Forecasts changes of workloads. The implementation, which reads the cluster, is outside this crate.
 pub trait Forecaster: Send + Sync {
-    /// Returns what becomes of the pods when the workload is `changed`, in sentences. Writes nothing.
+    /// Returns the effect on the pods if the workload is `changed`, in sentences. Writes nothing.
     ///
     /// # Errors
     /// [`NoForecast`].

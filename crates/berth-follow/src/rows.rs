@@ -1,4 +1,4 @@
-//! Pods one by one, and what each waits for.
+//! Individual pods, and what each waits for.
 
 use crate::{cluster_cache::ClusterCache, text::shown};
 use berth_identity::RolloutRevision;
@@ -11,43 +11,43 @@ use berth_workloads::{
 use jiff::Timestamp;
 use std::{cmp::Reverse, sync::Arc};
 
-/// A pod, and what is known of it from elsewhere.
+/// A pod, and facts about it from other objects.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Itself.
+    /// The pod.
     pub pod: Arc<PodView>,
-    /// Its state; `None`: it has ended.
+    /// Its state. `None`: it has terminated.
     pub state: Option<PodState>,
-    /// Of a workload's pods their revision.
+    /// The revision of a workload's pod.
     pub revision: Option<RolloutRevision>,
-    /// Of a node's pods the workload that controls them.
+    /// The workload that controls a node's pod.
     pub owner: Option<WorkloadId>,
 }
 
-/// The states in words, as rows are sorted. Pods that need attention are first.
+/// The states in words, in the order of rows. Pods that need attention are first.
 const ORDER: [&str; 8] =
     ["in trouble", "ended (failed)", "without a node", "starting", "terminating", "ready", "available", "ended (succeeded)"];
 
 impl Row {
-    /// Nothing is known from elsewhere.
+    /// Returns a row without facts from other objects.
     #[must_use]
     pub fn new(pod: Arc<PodView>, min_ready_seconds: i32, now: Timestamp) -> Self {
         Self { state: PodState::of(&pod, min_ready_seconds, now), pod, revision: None, owner: None }
     }
 
-    /// Its state in words.
+    /// Returns its state in words.
     #[must_use]
     pub fn words(&self) -> &'static str {
         ORDER[self.rank()]
     }
 
-    /// Whether something is wrong with the pod that the template may cause, or it has ended with a failure.
+    /// Whether the pod has a problem that the template may cause, or has terminated with a failure.
     #[must_use]
     pub fn is_in_trouble(&self) -> bool {
         self.state == Some(PodState::Failed) || (self.state.is_none() && self.pod.phase == PodPhase::Failed)
     }
 
-    /// Its place in [`ORDER`].
+    /// Returns its position in [`ORDER`].
     fn rank(&self) -> usize {
         match self.state {
             Some(PodState::Failed) => 0,
@@ -62,22 +62,23 @@ impl Row {
     }
 }
 
-/// Sorts pods that need attention first, then by revision, the newest first.
+/// Sorts pods that need attention first, then by revision, newest first.
 pub fn sort(rows: &mut [Row]) {
     rows.sort_by_cached_key(|row| (row.rank(), Reverse(row.revision), row.pod.meta.name.clone()));
 }
 
-/// How many pods are in each state, with the state in words. Healthy pods are first. States without pods are left out.
+/// Returns the number of pods in each state, with the state in words. Healthy pods are first. States without pods are
+/// omitted.
 #[must_use]
 pub fn counts(rows: &[Row]) -> Vec<(usize, &'static str)> {
     let count = |rank: usize| rows.iter().filter(|row| row.rank() == rank).count();
     ORDER.iter().enumerate().rev().map(|(rank, words)| (count(rank), *words)).filter(|(count, _)| 0 < *count).collect()
 }
 
-/// Of a pod that waits for nothing.
+/// The text for a pod that waits for nothing.
 pub const NOTHING: &str = "–";
 
-/// What keeps it from being ready, or from being gone; [`NOTHING`]: it is as it should be.
+/// Returns what delays the readiness or the deletion of the pod, or [`NOTHING`] if nothing does.
 #[must_use]
 pub fn waits_for(cluster_cache: &ClusterCache, pod: &PodView, now: Timestamp) -> String {
     if let Some(until) = pod.meta.deleted {

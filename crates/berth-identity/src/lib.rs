@@ -1,4 +1,5 @@
-//! Which object, and which version of it: words that every layer has, the store and the core alike. Knows no kinds.
+//! The identities of objects and their versions, which all layers share, from the store to the planners. This crate
+//! knows no kinds.
 
 mod api_name;
 mod group_version;

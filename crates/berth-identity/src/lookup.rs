@@ -1,4 +1,4 @@
-//! What is found by its key alone.
+//! An unordered map for lookups by key.
 
 use std::{
     borrow::Borrow,
@@ -10,7 +10,7 @@ use std::{
 #[expect(clippy::disallowed_types, reason = "hashes with a secret seed, and an order that nothing exposes")]
 type Places<K, V> = std::collections::HashMap<K, V, Hashes>;
 
-/// The seed of this process; unset: 0, as in tests and in the simulation, whose runs are then the same in every detail.
+/// The seed of this process. Unset: 0, as in tests and in the simulation, whose runs are then reproducible.
 static SEED: OnceLock<u64> = OnceLock::new();
 
 /// Seeds the hashes of all maps that this process creates from now on. Only the first call has an effect.
@@ -43,12 +43,12 @@ impl BuildHasher for Hashes {
     }
 }
 
-/// A map without an order, for tens of thousands of objects that are looked up by uid: a lookup reads the key that it finds, where an ordered map reads one of
-/// each level, all over the memory.
+/// An unordered map for tens of thousands of objects by uid. A lookup reads only the found key. An ordered map reads
+/// one key per level, all over the memory.
 #[derive(Clone, Debug)]
 pub struct Lookup<K, V>(Places<K, V>);
 
-/// So many places are always worth keeping.
+/// The capacity that is always kept.
 const FEW: usize = 64;
 
 impl<K, V> Default for Lookup<K, V> {
@@ -58,7 +58,7 @@ impl<K, V> Default for Lookup<K, V> {
 }
 
 impl<K: Hash + Eq, V> Lookup<K, V> {
-    /// The value of this key.
+    /// Returns the value of this key.
     #[must_use]
     pub fn get<Q: Hash + Eq + ?Sized>(&self, key: &Q) -> Option<&V>
     where
@@ -67,7 +67,7 @@ impl<K: Hash + Eq, V> Lookup<K, V> {
         self.0.get(key)
     }
 
-    /// The value of this key, to be changed.
+    /// Returns the value of this key, mutable.
     #[must_use]
     pub fn get_mut<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<&mut V>
     where
@@ -85,12 +85,12 @@ impl<K: Hash + Eq, V> Lookup<K, V> {
         self.0.contains_key(key)
     }
 
-    /// Gives the key this value; gives the one that it had.
+    /// Sets the value of this key. Returns the previous value.
     pub fn insert(&mut self, key: K, value: V) -> Option<V> {
         self.0.insert(key, value)
     }
 
-    /// Takes the key's value out. Places that many are gone from are given back.
+    /// Removes and returns the value of this key. Shrinks the map after many removals.
     pub fn remove<Q: Hash + Eq + ?Sized>(&mut self, key: &Q) -> Option<V>
     where
         K: Borrow<Q>,
@@ -102,7 +102,7 @@ impl<K: Hash + Eq, V> Lookup<K, V> {
         removed
     }
 
-    /// All keys and values, one after the other as it happens: nothing may be made of that.
+    /// Iterates over all keys and values in arbitrary order, on which no result may depend.
     pub fn unordered(&self) -> impl Iterator<Item = (&K, &V)> + Clone {
         self.0.iter()
     }

@@ -1,4 +1,5 @@
-//! Numbers that name something. Each has its own type: a revision of a workload is no generation, and neither counts pods.
+//! Identifying numbers, each with its own type: a workload's revision is not a generation, and neither is a number of
+//! pods.
 
 use serde::{Deserialize, Serialize};
 use std::{fmt, num::ParseIntError, str::FromStr};
@@ -27,51 +28,52 @@ macro_rules! number {
 }
 
 number! {
-    /// The number of a pod in its StatefulSet: `web-3` has 3.
+    /// The ordinal of a pod in its StatefulSet: 3 for `web-3`.
     Ordinal
 }
 
 number! {
-    /// The number of a template among those that a workload had: `deployment.kubernetes.io/revision` of a ReplicaSet, `revision` of a ControllerRevision.
+    /// The number of a template in the history of a workload: `deployment.kubernetes.io/revision` of a ReplicaSet,
+    /// `revision` of a ControllerRevision.
     RolloutRevision
 }
 
 number! {
-    /// `metadata.generation`: how often an object's specification changed.
+    /// `metadata.generation`: the number of changes of an object's spec.
     Generation
 }
 
 impl Ordinal {
-    /// Below all others.
+    /// The lowest ordinal.
     pub const MIN: Self = Self(i64::MIN);
-    /// Above all others.
+    /// The highest ordinal.
     pub const MAX: Self = Self(i64::MAX);
 
-    /// The one this far behind it; the last where there is none.
+    /// Returns the ordinal at this distance. Saturates.
     #[must_use]
     pub fn plus(self, pods: i64) -> Self {
         Self(self.0.saturating_add(pods))
     }
 
-    /// Those from here up to `end`, which is not one of them.
+    /// Iterates from this ordinal up to, but not including, `end`.
     pub fn up_to(self, end: Self) -> impl DoubleEndedIterator<Item = Self> + Clone {
         (self.0..end.0).map(Self)
     }
 }
 
 impl RolloutRevision {
-    /// No revision: numbers begin with 1, and 0 is an option or annotation that is not set.
+    /// No revision. Revisions begin with 1, and 0 is an unset option or annotation.
     pub const UNSET: Self = Self(0);
-    /// That of the first template.
+    /// The revision of the first template.
     pub const FIRST: Self = Self(1);
 
-    /// The one before it.
+    /// Returns the previous revision.
     #[must_use]
     pub fn previous(self) -> Self {
         Self(self.0.saturating_sub(1))
     }
 
-    /// The one after it; the last where there is none.
+    /// Returns the next revision. Saturates.
     #[must_use]
     pub fn next(self) -> Self {
         Self(self.0.saturating_add(1))

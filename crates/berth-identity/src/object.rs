@@ -1,10 +1,10 @@
-//! Which object.
+//! The identity of an object.
 
 use crate::{GroupResource, Name, Namespace, Revision, Uid};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// An object among those of its resource: what caches and work queues go by. Another object may have it later.
+/// The key of an object within its resource, as in caches and work queues. A later object may have the same key.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ObjectKey {
     /// Empty for cluster-scoped objects.
@@ -14,13 +14,13 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// A key from its parts.
+    /// Returns a key from its parts.
     #[must_use]
     pub fn new(namespace: impl Into<Namespace>, name: impl Into<Name>) -> Self {
         Self { namespace: namespace.into(), name: name.into() }
     }
 
-    /// The key of an object that is in no namespace.
+    /// Returns the key of a cluster-scoped object.
     #[must_use]
     pub fn cluster_scoped(name: impl Into<Name>) -> Self {
         Self { namespace: Namespace::default(), name: name.into() }
@@ -40,22 +40,22 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// One object, whatever has its key before or after it. Every write carries the uid; `resource_version` too, where it must not hit a later
-/// version than the one that was decided about.
+/// One object, distinct from earlier and later ones with its key. Every write carries the uid. It also carries the
+/// `resource_version` if it must not change a later version than the one of the decision.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObjectRef {
-    /// What it is.
+    /// The resource.
     pub resource: GroupResource,
-    /// Where it is.
+    /// The namespace and name.
     pub key: ObjectKey,
-    /// Which of those that have its key one after the other.
+    /// The uid, which distinguishes objects with the same key.
     pub uid: Uid,
-    /// Which version of it; `None`: whichever is there.
+    /// The version. `None`: any.
     pub resource_version: Option<Revision>,
 }
 
 impl ObjectRef {
-    /// The object, whichever version of it is there.
+    /// Returns the object in any version.
     #[must_use]
     pub fn in_any_version(self) -> Self {
         Self { resource_version: None, ..self }

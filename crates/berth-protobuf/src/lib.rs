@@ -1,14 +1,17 @@
-//! Protobuf bodies of the Kubernetes API (`application/vnd.kubernetes.protobuf`) to the JSON that the same client would have sent.
+//! Converts protobuf bodies of the Kubernetes API (`application/vnd.kubernetes.protobuf`) to the JSON that the same
+//! client would have sent.
 //!
-//! Start with [`to_json`]. Nothing is generated and no message has a Rust type: one walk over the bytes is guided by a table of all
-//! messages (`schema.txt`), and writes JSON text. So protobuf has no rules of its own: what comes out takes the way of every JSON body.
+//! Start with [`to_json`]. The crate has no generated code and no Rust types of messages. One pass over the bytes
+//! follows a table of all messages (`schema.txt`), and writes JSON text. Protobuf bodies are therefore handled like
+//! JSON bodies from then on.
 //!
-//! The table holds, for each field, its number, its JSON name, its type, and when it is shown. Go writes every field that is no
-//! pointer, empty or not; JSON has to leave out those that Go's `omitempty` leaves out, and to keep a pointer's zero (`replicas: 0`).
+//! For each field, the table contains its number, its JSON name, its type, and when JSON contains it. Go writes every
+//! field that is not a pointer, even if it is empty. The JSON must omit fields that `omitempty` omits, and keep a
+//! pointer's zero (`replicas: 0`).
 //!
-//! The other direction exists for one document only: [`openapi_v2`], which old kubectl reads in no other form.
+//! The reverse direction exists for one document only: [`openapi_v2`], because old kubectl reads it in no other form.
 //!
-//! No IO, no clock. Bytes of any kind give JSON or an error, never a panic.
+//! This crate uses no IO and no clock. Any bytes give JSON or an error, and never a panic.
 
 mod envelope;
 mod error;

@@ -1,4 +1,4 @@
-//! What the whole walk gives, for every kind and for bytes of any kind.
+//! Tests of whole conversions, for every kind and for arbitrary bytes.
 
 use crate::{
     DecodeError, Problem,
@@ -19,7 +19,7 @@ fn decode(body: &[u8]) -> Value {
     serde_json::from_slice(&json).expect("JSON")
 }
 
-/// A body of `kind` whose object has these bytes.
+/// Returns a body of `kind` whose object has these bytes.
 fn body_of(api_version: &str, kind: &str, object: &[u8]) -> Vec<u8> {
     let mut body = encode::body(&json!({"apiVersion": api_version, "kind": kind}));
     put_bytes(&mut body, 2, object);
@@ -40,7 +40,7 @@ fn check_fault(kind: &str, object: &[u8], expected: &str) {
     assert_eq!(error.to_string(), expected);
 }
 
-/// Bodies that kubectl sent, each beside what the same command prints with `--dry-run=client -o json`, nulls left out.
+/// Bodies that kubectl sent, each with the output of the same command with `--dry-run=client -o json`, without nulls.
 const KUBECTL: &str = include_str!("../../../testdata/protobuf/kubectl-1.32.jsonl");
 
 #[test]
@@ -192,7 +192,7 @@ fn json_in_protobuf_in_json_has_an_end() {
 }
 
 proptest! {
-    // Each case goes through all kinds.
+    // Each case covers all kinds.
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]

@@ -1,20 +1,20 @@
-//! Rows under each other, in as many columns as there is room for.
+//! Tables with as many columns as the terminal has room for.
 
 use berth_chart::{Ink, Line, Span, one_line, width};
 
 /// A column.
 pub(crate) struct Column {
     pub(crate) title: &'static str,
-    /// It takes no more room.
+    /// The maximum width.
     pub(crate) most: usize,
-    /// In a terminal that is narrower it is left out.
+    /// The column is omitted in a narrower terminal.
     pub(crate) from: usize,
 }
 
-/// A cell, and how it is drawn.
+/// The text of a cell, and its ink.
 pub(crate) type Cell = (String, Ink);
 
-/// The last column takes what is left.
+/// Returns the lines of a table. The last column takes the remaining width.
 pub(crate) fn lines(columns: &[Column], rows: &[Vec<Cell>], room: usize, has_titles: bool) -> Vec<Line> {
     let taken: Vec<usize> = (0..columns.len()).filter(|place| columns[*place].from <= room).collect();
     let widest = |place: usize| {
@@ -37,7 +37,7 @@ pub(crate) fn lines(columns: &[Column], rows: &[Vec<Cell>], room: usize, has_tit
     titles.into_iter().chain(rows.iter().map(|row| line(taken.iter().map(|place| row[*place].clone()).collect()))).collect()
 }
 
-/// The text in lines of so many columns, broken at blanks where it can be.
+/// Wraps a text to this many columns, at blanks if possible.
 pub(crate) fn wrapped(text: &str, room: usize) -> Vec<String> {
     let room = room.max(1);
     let mut lines = vec![String::new()];

@@ -1,4 +1,4 @@
-//! Quotas, and how full they are.
+//! Quotas and their usage.
 
 use super::{counted, shown};
 use crate::{cluster_cache::ClusterCache, views::QuotaView};
@@ -6,7 +6,7 @@ use berth_api::quantity::Quantity;
 use maud::{Markup, html};
 use std::sync::Arc;
 
-/// So many quotas are shown, the fullest first.
+/// The maximum number of quotas. The fullest come first.
 const QUOTAS_MAX: usize = 200;
 
 pub(super) fn parts(cluster_cache: &ClusterCache, namespace: &str) -> Vec<(&'static str, Markup)> {
@@ -61,7 +61,7 @@ fn fullest(quota: &QuotaView) -> u8 {
     quota.figures.values().filter_map(|(used, hard)| percent(used, hard)).max().unwrap_or(0)
 }
 
-/// Of nothing, anything is all.
+/// Any usage of a hard limit of 0 is 100%.
 fn percent(used: &str, hard: &str) -> Option<u8> {
     let nanos = |text: &str| text.parse::<Quantity>().ok().map(|quantity| quantity.nanos().max(0));
     let (used, hard) = (nanos(used)?, nanos(hard)?);
