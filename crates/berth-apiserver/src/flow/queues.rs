@@ -2,9 +2,9 @@
 //! may begin.
 //!
 //! A request takes one or more seats. Free seats go to the waiting user who holds the fewest, and among equals to the
-//! one who waited longest. A user with ten thousand requests and one with a single request therefore get equal service.
-//! No user holds more than three quarters of the seats. No user takes a further seat beyond three quarters of what the
-//! others leave. So requests that never end, even of several users, cannot block the others.
+//! one whose last turn is longest ago. A user with ten thousand requests and one with a single request therefore get
+//! equal service. No user holds more than three quarters of the seats. No user takes a further seat beyond three quarters
+//! of what the others leave. So requests that never end, even of several users, cannot block the others.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
