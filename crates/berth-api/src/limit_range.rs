@@ -71,7 +71,7 @@ fn listed(faults: &[String]) -> String {
     }
 }
 
-/// Whether a pod or a claim keeps to the bounds of the range; everything else does.
+/// Checks a pod or a claim against the bounds of the range. Other objects always pass.
 ///
 /// # Errors
 /// [`OutOfRange`].

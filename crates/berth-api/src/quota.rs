@@ -243,8 +243,8 @@ pub enum QuotaError {
     },
 }
 
-/// What the quota will have given out when it lets a new object in, under every name that it bounds and the object takes of; empty if it
-/// has nothing to say about the object. Only bounds that the controller has taken over into `status.hard` count.
+/// Returns the new usage of the quota after it admits a new object, for each name that the quota limits and the object uses. Empty if the quota
+/// does not apply. Only limits in `status.hard` apply, which the controller copies from the spec.
 ///
 /// # Errors
 /// [`QuotaError`].

@@ -203,7 +203,7 @@ impl ResourceWatcher {
             ended => {
                 self.place = Position::Delivered(delivered);
                 self.pause_unless_fresh();
-                // Without an error it is the server's own end, at the latest when the watch's time is over.
+                // Without an error, the server ended the watch, at the latest at its timeout.
                 let broken = |why: Interrupted| {
                     tracing::info!(resource = %self.resource.plural, %why, "a watch was interrupted and resumes");
                     Err(WatchError::Broken(why.to_string()))
@@ -288,11 +288,11 @@ impl ResourceWatcher {
 enum Interrupted {
     #[error(transparent)]
     Failed(#[from] kube::Error),
-    #[error("it said nothing for too long")]
+    #[error("it sent nothing for too long")]
     Silent,
 }
 
-/// What a watch sends, in whole lines.
+/// The lines of a watch.
 struct Lines {
     body: BoxStream<'static, kube::Result<Bytes>>,
     /// An incomplete line.

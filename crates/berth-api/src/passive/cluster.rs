@@ -164,7 +164,7 @@ impl Kind for PriorityClass {
     }
 }
 
-/// Why a class with the prefix of the system's is none of them.
+/// Why a class whose name has the system's prefix is not a class of the system.
 #[derive(Debug, thiserror::Error)]
 enum SystemClassError<'a> {
     #[error("{0} is not a known system priority class")]
@@ -175,7 +175,7 @@ enum SystemClassError<'a> {
     GlobalDefault(&'a str),
 }
 
-/// Whether this is a class that the system itself creates, exactly as it creates it.
+/// Whether this is a class of the system, exactly as the system defines it.
 fn check_system_class<'a>(class: &PriorityClass, name: &'a str) -> Result<(), SystemClassError<'a>> {
     let Some((_, value)) = SYSTEM_PRIORITIES.iter().find(|(known, _)| *known == name) else {
         return Err(SystemClassError::Unknown(name));

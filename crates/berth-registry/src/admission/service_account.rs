@@ -52,9 +52,9 @@ impl PlugIn for ServiceAccount {
     }
 }
 
-/// A pod runs as the account that it names, else as the namespace's default one. It takes the account's pull secrets over if it has none, and gets a token
-/// where it or its account asks for one. Returns whether the account is missing: only the default one can be. It refuses any other account that does not
-/// exist.
+/// Sets the account of a pod: the requested one, or the namespace's default. The pod inherits the account's pull secrets if it has none. It gets a
+/// token if the pod or else the account requests it. Returns whether the account is missing, which only the default one can be: it refuses a pod
+/// whose other account does not exist.
 async fn set_account(chain: &Chain, namespace: &str, spec: &mut PodSpec, as_of: &MinRevision) -> Result<bool, Refusal> {
     let name = spec.service_account_name.take().filter(|name| !name.is_empty()).unwrap_or_else(|| DEFAULT_ACCOUNT.to_owned());
     spec.service_account = Some(name.clone());
