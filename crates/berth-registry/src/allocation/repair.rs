@@ -46,7 +46,7 @@ pub struct Claimed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// No Service needs it: annotate it.
-    WatchFilter(Good),
+    MarkUnused(Good),
     /// It is still unused: release it.
     Release(Good),
     /// A Service has it without a claim: claim it.
@@ -81,7 +81,7 @@ pub fn decide(claims: &[Claimed], services: &BTreeMap<Holder, BTreeSet<Good>>) -
         let is_needed = has(&claim.holder, &claim.good);
         match (is_needed || !claim.is_ours, claim.is_marked) {
             (true, _) => (),
-            (false, false) => steps.push(Step::WatchFilter(claim.good)),
+            (false, false) => steps.push(Step::MarkUnused(claim.good)),
             (false, true) => steps.push(Step::Release(claim.good)),
         }
         holders.insert(claim.good, claim.holder.as_ref());
@@ -156,7 +156,7 @@ impl Allocator {
 
     async fn carry_out_step(&self, step: &Step, entries: &BTreeMap<Good, Arc<Entry>>) -> Result<(), ApiError> {
         match step {
-            Step::WatchFilter(good) => match entries.get(good) {
+            Step::MarkUnused(good) => match entries.get(good) {
                 Some(entry) => self.mark_unused(entry).await,
                 None => Ok(()),
             },
@@ -221,10 +221,10 @@ mod tests {
     #[test]
     fn an_unused_claim_is_marked_first_and_given_back_a_round_later() {
         let none = services(&[]);
-        assert_eq!(decide(&[claim(1, "a", false)], &none), [Step::WatchFilter(Good::NodePort(1))]);
+        assert_eq!(decide(&[claim(1, "a", false)], &none), [Step::MarkUnused(Good::NodePort(1))]);
         assert_eq!(decide(&[claim(1, "a", true)], &none), [Step::Release(Good::NodePort(1))]);
         assert_eq!(decide(&[claim(1, "a", true)], &services(&[("a", &[1])])), []);
-        assert_eq!(decide(&[claim(1, "a", false)], &services(&[("a", &[])])), [Step::WatchFilter(Good::NodePort(1))]);
+        assert_eq!(decide(&[claim(1, "a", false)], &services(&[("a", &[])])), [Step::MarkUnused(Good::NodePort(1))]);
         let foreign = Claimed { is_ours: false, holder: None, ..claim(1, "", true) };
         assert_eq!(decide(&[foreign], &none), [], "what others made is theirs");
     }
