@@ -1,7 +1,7 @@
 //! A controller's cache of a resource: narrow views of all its objects, which one watch updates.
 
 use crate::{
-    cluster::{Change, Cluster},
+    cluster::{Change, Cluster, RawObject},
     lock,
     metrics::{Filled, Filling, Metrics},
     sorted::{Keyed, Sorted},
@@ -59,11 +59,13 @@ impl<V> Clone for Delta<V> {
 }
 
 type Handler<V> = Box<dyn Fn(&Delta<V>) + Send + Sync>;
+type Decode<V> = fn(&RawObject) -> Result<V, serde_json::Error>;
 type RevisionHandler = Box<dyn Fn(Revision) + Send + Sync>;
 
 /// Views of all objects of one resource.
 pub struct Cache<V, I = ()> {
     resource: GroupResource,
+    decode: Decode<V>,
     known: Mutex<Known<V, I>>,
     synced: Event,
     handlers: Mutex<Handlers<V>>,
@@ -140,8 +142,14 @@ impl<V: View, I: Index<V>> Cache<V, I> {
     /// An empty cache of `resource`. It fills after [`Cache::start`].
     #[must_use]
     pub fn new(resource: GroupResource) -> Self {
+        Self::decoding(resource, RawObject::view)
+    }
+
+    /// The same, whose views `decode` makes: of a resource that is not the view's own.
+    #[must_use]
+    pub fn decoding(resource: GroupResource, decode: Decode<V>) -> Self {
         let handlers = Handlers { changes: Vec::new(), revisions: Vec::new() };
-        Self { resource, known: Mutex::default(), synced: Event::new(), handlers: Mutex::new(handlers) }
+        Self { resource, decode, known: Mutex::default(), synced: Event::new(), handlers: Mutex::new(handlers) }
     }
 
     /// Registers `handler`, which is called for each change after the cache contains it. Call it before [`Cache::start`]. The handler must
@@ -419,7 +427,7 @@ impl<V, I> Drop for Following<V, I> {
 async fn follow<V: View, I: Index<V>>(following: Following<V, I>, changes: BoxStream<'static, Change>, metrics: Arc<Metrics>) {
     let cache = &following.0;
     let mut batches = changes.ready_chunks(BATCH_MAX);
-    let mut decoder = Decoder { resource: cache.resource.clone(), unreadable: BTreeSet::new(), metrics };
+    let mut decoder = Decoder { resource: cache.resource.clone(), decode: cache.decode, unreadable: BTreeSet::new(), metrics };
     while let Some(batch) = batches.next().await {
         cache.take_in(batch.into_iter().map(|change| decoder.decode(change)).collect());
     }
@@ -427,18 +435,19 @@ async fn follow<V: View, I: Index<V>>(following: Following<V, I>, changes: BoxSt
 }
 
 /// Decodes objects into views.
-struct Decoder {
+struct Decoder<V> {
     resource: GroupResource,
+    decode: Decode<V>,
     /// Objects whose decoding error has been logged.
     unreadable: BTreeSet<ObjectKey>,
     metrics: Arc<Metrics>,
 }
 
-impl Decoder {
-    fn decode<V: View>(&mut self, change: Change) -> Decoded<V> {
+impl<V: View> Decoder<V> {
+    fn decode(&mut self, change: Change) -> Decoded<V> {
         match change {
             Change::Restarted => Decoded::Restarted,
-            Change::Applied { key, object } => match object.view::<V>().map(Arc::new).and_then(|view| is_itself(view, &key)) {
+            Change::Applied { key, object } => match (self.decode)(&object).map(Arc::new).and_then(|view| is_itself(view, &key)) {
                 Ok(view) => {
                     self.unreadable.remove(&key);
                     Decoded::Applied(Held { view, revision: object.revision })

@@ -16,8 +16,8 @@ use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::{
     Plan,
     disruption::{self, DisruptionState, Workload},
-    resources::BUDGETS,
-    view::{APPS, BudgetView, PodView, ScaleView, View},
+    resources::{BUDGETS, DEPLOYMENTS, REPLICA_SETS, REPLICATION_CONTROLLERS, STATEFUL_SETS},
+    view::{BudgetView, PodView, ScaleView, View},
 };
 use event_listener::Event;
 use jiff::Timestamp;
@@ -25,7 +25,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use std::{collections::BTreeMap, sync::Arc};
 
 /// Workloads that can own pods.
-const WORKLOADS: [&str; 3] = ["deployments", "replicasets", "statefulsets"];
+const WORKLOADS: [GroupResource; 4] = [DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS];
 
 /// All budgets.
 pub type BudgetCache = Cache<BudgetView>;
@@ -39,14 +39,14 @@ pub struct DisruptionPlanner {
     /// Notified when budgets change.
     made: Arc<Event>,
     pods: Arc<PodCache>,
-    scales: [Arc<ScaleCache>; WORKLOADS.len()],
+    scales: [Arc<ScaleCache>; 4],
 }
 
 impl DisruptionPlanner {
     /// A planner over `pods` and its own caches of workloads.
     #[must_use]
     pub fn new(pods: Arc<PodCache>) -> Self {
-        let scales = WORKLOADS.map(|plural| Arc::new(ScaleCache::new(GroupResource::from_static(APPS, plural))));
+        let scales = WORKLOADS.map(|resource| Arc::new(ScaleCache::new(resource)));
         Self { budgets: Arc::new(BudgetCache::new(BUDGETS)), made: Arc::default(), pods, scales }
     }
 

@@ -18,7 +18,7 @@ use crate::{
     node_lifecycle::NodeLifecycle,
     plan_loop::{PlanLoop, Planner},
     pod_gc::PodCollector,
-    replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner},
+    replica_set::{PodCache, ReplicaSetCache, ReplicaSetPlanner, replication_controllers},
     resource_quota::{QuotaCache, QuotaPlanner},
     service_endpoints::{BalancerPlanner, EndpointsPlanner, SlicePlanner, Sources},
     stateful_set::{ClaimCache, RevisionCache, StatefulSetCache, StatefulSetCaches, StatefulSetPlanner},
@@ -55,6 +55,7 @@ pub const CONTROLLERS: &[&str] = &[
     "persistentvolume-binder",
     "podgc",
     "replicaset",
+    "replicationcontroller",
     "resourcequota",
     "root-ca-cert-publisher",
     "scheduler",
@@ -148,6 +149,12 @@ impl ControllerManager {
         let quotas = Arc::new(QuotaCache::new(QUOTAS));
         let events = Recorder::new(Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics), "berth");
         self.start_deployments(&pods, &quotas, &events);
+        if self.enabled.contains("replicationcontroller") {
+            let controllers = Arc::new(replication_controllers());
+            let (events, creations) = (events.of("replication-controller"), Arc::default());
+            self.start_replica_sets("replicationcontroller", &controllers, pods.get(), creations, &quotas, events);
+            controllers.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+        }
         if self.enabled.contains("statefulset") {
             self.start_stateful_sets(pods.get(), &quotas, events.of("statefulset-controller"));
         }
@@ -194,16 +201,7 @@ impl ControllerManager {
         let sets = Arc::new(ReplicaSetCache::new(resource("replicasets")));
         let (pods, creations) = (pods.get(), Arc::<Creations>::default());
         if replica_set {
-            let (gates, metrics, creations) = (Arc::clone(&self.gates), Arc::clone(&self.metrics), Arc::clone(&creations));
-            let planner = ReplicaSetPlanner { sets: Arc::clone(&sets), pods: Arc::clone(pods), gates, metrics, creations };
-            let (queue, guard) = (self.queue("replicaset"), Guard::default());
-            planner.wake(&queue);
-            if self.second_writers == SecondWriters::Stop {
-                guard.watch_objects(&sets, &queue);
-                guard.watch_owned("Pod", pods, &sets, &queue);
-            }
-            let caches = vec![any_cache(&sets), any_cache(pods)];
-            self.run("replicaset", planner, queue, events.of("replicaset-controller"), quotas, (caches, guard));
+            self.start_replica_sets("replicaset", &sets, pods, Arc::clone(&creations), quotas, events.of("replicaset-controller"));
         }
         if deployment {
             let deployments = Arc::new(DeploymentCache::new(resource("deployments")));
@@ -229,6 +227,28 @@ impl ControllerManager {
             deployments.start(&*self.cluster, &*self.env.spawner, &self.metrics);
         }
         sets.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+    }
+
+    /// The controller of ReplicaSets or of ReplicationControllers. It does not start the cache of `sets`.
+    fn start_replica_sets(
+        &self,
+        name: &'static str,
+        sets: &Arc<ReplicaSetCache>,
+        pods: &Arc<PodCache>,
+        creations: Arc<Creations>,
+        quotas: &QuotaCache,
+        events: Recorder,
+    ) {
+        let (gates, metrics) = (Arc::clone(&self.gates), Arc::clone(&self.metrics));
+        let planner = ReplicaSetPlanner { sets: Arc::clone(sets), pods: Arc::clone(pods), gates, metrics, creations };
+        let (queue, guard) = (self.queue(name), Guard::default());
+        planner.wake(&queue);
+        if self.second_writers == SecondWriters::Stop {
+            guard.watch_objects(sets, &queue);
+            guard.watch_owned("Pod", pods, sets, &queue);
+        }
+        let caches = vec![any_cache(sets), any_cache(pods)];
+        self.run(name, planner, queue, events, quotas, (caches, guard));
     }
 
     fn start_stateful_sets(&self, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
@@ -492,7 +512,7 @@ mod tests {
             ("*,-*", ""),
             (
                 "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
-                "deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,namespace,persistentvolume-binder,replicaset,resourcequota,\
+                "deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,namespace,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,\
                  root-ca-cert-publisher,service,statefulset",
             ),
             ("-podgc", ""),

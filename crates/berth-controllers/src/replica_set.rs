@@ -1,4 +1,4 @@
-//! The ReplicaSet controller: which changes wake which set, and what its plan is made from.
+//! The controllers of ReplicaSets and of ReplicationControllers: which changes wake which set, and what its plan is made from.
 
 use crate::{
     cache::{AnyCache, Cache, Delta, Known},
@@ -15,6 +15,7 @@ use berth_workloads::{
     Plan,
     plan::{EventRecord, Wait},
     replica_set::{self, ReplicaSetState, wanted_pods},
+    resources::REPLICATION_CONTROLLERS,
     view::{PodView, ReplicaSetView, View},
 };
 use jiff::Timestamp;
@@ -22,10 +23,16 @@ use std::sync::Arc;
 
 /// All pods.
 pub type PodCache = Cache<PodView, PodIndex>;
-/// All ReplicaSets of one group.
+/// All ReplicaSets of one group, or all ReplicationControllers.
 pub type ReplicaSetCache = Cache<ReplicaSetView, OwnerIndex<ReplicaSetView>>;
 
-/// Plans ReplicaSets.
+/// An empty cache of ReplicationControllers.
+#[must_use]
+pub fn replication_controllers() -> ReplicaSetCache {
+    ReplicaSetCache::decoding(REPLICATION_CONTROLLERS, |object| ReplicaSetView::decode_controller(&object.json, object.revision))
+}
+
+/// Plans the sets of one kind: ReplicaSets or ReplicationControllers.
 pub struct ReplicaSetPlanner {
     /// The sets.
     pub sets: Arc<ReplicaSetCache>,

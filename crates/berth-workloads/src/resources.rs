@@ -17,6 +17,8 @@ pub const DEPLOYMENTS: GroupResource = apps("deployments");
 pub const REPLICA_SETS: GroupResource = apps("replicasets");
 /// StatefulSets.
 pub const STATEFUL_SETS: GroupResource = apps("statefulsets");
+/// ReplicationControllers.
+pub const REPLICATION_CONTROLLERS: GroupResource = core("replicationcontrollers");
 /// Pods.
 pub const PODS: GroupResource = core("pods");
 /// Nodes.
@@ -64,6 +66,8 @@ pub const APPS_V1: GroupVersion = GroupVersion::from_static("apps", "v1");
 pub const DEPLOYMENT: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "Deployment");
 /// The kind of ReplicaSets.
 pub const REPLICA_SET: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "ReplicaSet");
+/// The kind of ReplicationControllers.
+pub const REPLICATION_CONTROLLER: GroupVersionKind = GroupVersionKind::from_static("", "v1", "ReplicationController");
 /// The kind of StatefulSets.
 pub const STATEFUL_SET: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "StatefulSet");
 /// The kind of Jobs.
@@ -74,9 +78,10 @@ pub const EVENT: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Eve
 pub const POD: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Pod");
 
 /// The resources that plans write to, and the kinds of their objects.
-static KINDS: [(GroupResource, &str); 15] = [
+static KINDS: [(GroupResource, &str); 16] = [
     (PODS, "Pod"),
     (REPLICA_SETS, "ReplicaSet"),
+    (REPLICATION_CONTROLLERS, "ReplicationController"),
     (DEPLOYMENTS, "Deployment"),
     (STATEFUL_SETS, "StatefulSet"),
     (REVISIONS, "ControllerRevision"),

@@ -4,7 +4,7 @@
 
 use crate::{
     owners::OwnerReferences,
-    resources::{BUDGETS, DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS},
+    resources::{BUDGETS, DEPLOYMENTS, PODS, STATEFUL_SETS},
     selector::{Labels, Selector},
 };
 use berth_api::{
@@ -33,6 +33,7 @@ mod identity;
 mod job;
 mod metadata;
 mod of_pod;
+mod replica_kind;
 mod saved;
 mod stateful_set;
 mod symptoms;
@@ -48,6 +49,7 @@ pub use foreign::{ForeignWrite, ForeignWrites};
 pub use identity::{Identity, View};
 pub use job::{CompletionMode, ContainerError, JobChoices, JobPodView, JobView, PodConditionView, PodReplacement};
 pub use metadata::{WireMetadata, read_metadata};
+pub use replica_kind::ReplicaKind;
 pub use stateful_set::{ClaimView, KEPT, RevisionView};
 pub use symptoms::{ContainerRole, ContainerSymptom, Ended, ReasonMessage, Symptoms};
 pub use volumes::{PodVolume, claims_of};
@@ -268,10 +270,12 @@ impl PodView {
     }
 }
 
-/// What plans read of a ReplicaSet.
+/// What plans read of a ReplicaSet, or of a ReplicationController.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(from = "saved::ReplicaSet", into = "saved::ReplicaSet")]
 pub struct ReplicaSetView {
+    /// Which of the two.
+    pub kind: ReplicaKind,
     /// Its metadata.
     pub meta: Meta,
     /// Its annotations.
@@ -297,6 +301,7 @@ impl View for ReplicaSetView {
         let mut metadata = wire.metadata;
         let annotations = metadata.annotations.take().unwrap_or_default();
         Ok(Self {
+            kind: ReplicaKind::ReplicaSet,
             deleted_pod_policy: PodReplacementPolicy::of_annotation(&annotations, BERTH_DELETED_POD_REPLACEMENT_POLICY),
             annotations,
             meta: metadata.into_meta(revision),
@@ -317,7 +322,7 @@ impl ReplicaSetView {
     /// The set, in the version of this view.
     #[must_use]
     pub fn reference(&self) -> ObjectRef {
-        self.meta.reference(REPLICA_SETS)
+        self.meta.reference(self.kind.resource())
     }
 }
 

@@ -1,4 +1,4 @@
-//! ReplicationController: a number of equal pods, which ReplicaSets have replaced. The objects are kept: no controller creates the pods.
+//! ReplicationController: a number of equal pods, which ReplicaSets have replaced.
 
 use super::{
     templates::{

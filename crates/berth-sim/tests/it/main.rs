@@ -9,6 +9,7 @@ mod limits;
 mod lives;
 mod pod_replacement;
 mod references;
+mod replication_controllers;
 mod rollouts;
 mod stateful_set_crashes;
 mod storms;

@@ -1,4 +1,4 @@
-//! The ReplicaSet controller's decisions: as many active pods as the spec requires.
+//! The decisions of the controllers of ReplicaSets and of ReplicationControllers: as many active pods as the spec requires.
 
 mod plan;
 pub mod rank;

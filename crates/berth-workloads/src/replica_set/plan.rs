@@ -9,7 +9,6 @@ use crate::{
     claim,
     counts::PodCounts,
     plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency, Victims, Wait, merge_patch},
-    resources::REPLICA_SET,
     view::{PodReplacementPolicy, PodView, ReplicaSetView},
 };
 use berth_api::Gate;
@@ -178,7 +177,7 @@ fn pod(state: &ReplicaSetState) -> Pod {
 }
 
 fn owner_reference(state: &ReplicaSetState) -> OwnerReference {
-    claim::controller_reference(&REPLICA_SET, &state.set.meta)
+    claim::controller_reference(&state.set.kind.kind(), &state.set.meta)
 }
 
 fn delete(state: &ReplicaSetState, count: usize) -> Managed {

@@ -1,6 +1,7 @@
 //! A ReplicaSet's status.
 
 use super::ReplicaSetState;
+use crate::view::ReplicaKind;
 use berth_api::{Gate, apps::ReplicaSetStatus};
 use jiff::Timestamp;
 use k8s_openapi::{api::apps::v1::ReplicaSetCondition, apimachinery::pkg::apis::meta::v1::Time};
@@ -11,7 +12,8 @@ const REPLICA_FAILURE: &str = "ReplicaFailure";
 #[must_use]
 pub fn status(state: &ReplicaSetState, error: Option<&str>) -> ReplicaSetStatus {
     let counts = &state.counts;
-    let reports_terminating = state.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas);
+    let reports_terminating =
+        state.set.kind == ReplicaKind::ReplicaSet && state.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas);
     ReplicaSetStatus {
         replicas: number(counts.active),
         fully_labeled_replicas: number(counts.fully_labeled),

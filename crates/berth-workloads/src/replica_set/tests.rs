@@ -247,3 +247,29 @@ fn the_ages_of_chosen_pods_are_told_but_not_where_all_go() {
     assert_eq!(plan.deletion_age_ratios, [1], "the youngest is as old as the youngest");
     assert!(planned(&replicas(0), &pods, None).deletion_age_ratios.is_empty());
 }
+
+#[test]
+fn a_replication_controller_is_planned_as_a_set_with_its_own_kind_and_status() {
+    let controller = json!({
+        "metadata": {"namespace": "shop", "name": "web", "uid": "rc", "generation": 2},
+        "spec": {"replicas": 2, "selector": {"app": "web"}, "template": {"metadata": {"labels": {"app": "web"}}, "spec": {"containers": []}}},
+    });
+    let controller = ReplicaSetView::decode_controller(controller.to_string().as_bytes(), Revision(4)).expect("a controller");
+    let owner = json!([{"apiVersion": "v1", "kind": "ReplicationController", "name": "web", "uid": "rc", "controller": true, "blockOwnerDeletion": true}]);
+    let orphan = pod("a", &json!({"metadata": {"ownerReferences": null}}));
+    let claim = "2. patch Pod shop/a: it has no controller, and the selector of web matches it";
+    let confirm = "1. confirm that ReplicationController shop/web is there: it is about to adopt an object";
+    check(&controller, std::slice::from_ref(&orphan), &[confirm, claim]);
+    let Action::Patch { patch, .. } = &planned(&controller, &[orphan], None).stages[1].actions[0] else { panic!("an adoption") };
+    assert_eq!(patch["metadata"]["ownerReferences"], owner);
+    let owned = pod("a", &json!({"metadata": {"ownerReferences": owner}}));
+    let going = pod("b", &json!({"metadata": {"ownerReferences": owner, "deletionTimestamp": "1970-01-01T00:01:50Z"}}));
+    let plan = planned(&controller, &[owned, going], None);
+    let [Action::CreatePods { template, count: 1, owner: by, .. }, Action::Patch { patch, .. }] = &plan.stages[0].actions[..] else {
+        panic!("{plan}")
+    };
+    assert_eq!(json!(template.metadata.owner_references), owner);
+    assert_eq!(by.resource, crate::resources::REPLICATION_CONTROLLERS);
+    let status = json!({"replicas": 1, "fullyLabeledReplicas": 1, "readyReplicas": 1, "availableReplicas": 1, "observedGeneration": 2});
+    assert_eq!(*patch, json!({"status": status}), "no terminatingReplicas");
+}

@@ -1,6 +1,6 @@
 //! The serialized form of views. Parsed fields are not serialized: reading parses them again, so that the two cannot disagree.
 
-use super::{Meta, PodReplacementPolicy, ReplicaSetView, WorkloadSpec, WorkloadView};
+use super::{Meta, PodReplacementPolicy, ReplicaKind, ReplicaSetView, WorkloadSpec, WorkloadView};
 use crate::{selector::Selector, shared};
 use berth_api::{annotations::BERTH_DELETED_POD_REPLACEMENT_POLICY, apps::ReplicaSetStatus};
 use k8s_openapi::api::core::v1::PodTemplateSpec;
@@ -35,6 +35,8 @@ impl<S: WorkloadSpec> From<Workload<S>> for WorkloadView<S> {
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ReplicaSet {
+    #[serde(default)]
+    kind: ReplicaKind,
     meta: Meta,
     annotations: BTreeMap<String, String>,
     replicas: i32,
@@ -47,15 +49,19 @@ pub(super) struct ReplicaSet {
 
 impl From<ReplicaSetView> for ReplicaSet {
     fn from(view: ReplicaSetView) -> Self {
-        let ReplicaSetView { meta, annotations, replicas, min_ready_seconds, selector, deleted_pod_policy: _, template, status } = view;
-        Self { meta, annotations, replicas, min_ready_seconds, selector, template, status }
+        let ReplicaSetView { kind, meta, annotations, replicas, min_ready_seconds, selector, deleted_pod_policy: _, template, status } =
+            view;
+        Self { kind, meta, annotations, replicas, min_ready_seconds, selector, template, status }
     }
 }
 
 impl From<ReplicaSet> for ReplicaSetView {
     fn from(saved: ReplicaSet) -> Self {
-        let ReplicaSet { meta, annotations, replicas, min_ready_seconds, selector, template, status } = saved;
-        let deleted_pod_policy = PodReplacementPolicy::of_annotation(&annotations, BERTH_DELETED_POD_REPLACEMENT_POLICY);
-        Self { meta, annotations, replicas, min_ready_seconds, selector, deleted_pod_policy, template, status }
+        let ReplicaSet { kind, meta, annotations, replicas, min_ready_seconds, selector, template, status } = saved;
+        let deleted_pod_policy = match kind {
+            ReplicaKind::ReplicaSet => PodReplacementPolicy::of_annotation(&annotations, BERTH_DELETED_POD_REPLACEMENT_POLICY),
+            ReplicaKind::ReplicationController => PodReplacementPolicy::default(),
+        };
+        Self { kind, meta, annotations, replicas, min_ready_seconds, selector, deleted_pod_policy, template, status }
     }
 }
