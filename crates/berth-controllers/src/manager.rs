@@ -6,6 +6,7 @@ use crate::{
     cache::AnyCache,
     cluster::Cluster,
     creations::Creations,
+    daemon_set::{DaemonNodeCache, DaemonSetCache, DaemonSetCaches, DaemonSetPlanner},
     deployment::{DeploymentCache, DeploymentPlanner},
     disruption::DisruptionPlanner,
     events::Recorder,
@@ -30,7 +31,7 @@ use berth_api::{FeatureGates, ip::Cidr};
 use berth_env::Env;
 use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::{
-    resources::{CLAIMS, NODES, PODS, QUOTAS, REVISIONS},
+    resources::{CLAIMS, DAEMON_SETS, NODES, PODS, QUOTAS, REVISIONS},
     view::APPS,
 };
 use jiff::SignedDuration;
@@ -43,6 +44,7 @@ use std::{
 /// Names that `--controllers` knows. `node` and `scheduler` are started by others, and the API server does itself
 /// what `root-ca-cert-publisher` is for; these names are only read here.
 pub const CONTROLLERS: &[&str] = &[
+    "daemonset",
     "deployment",
     "disruption",
     "endpoint",
@@ -146,6 +148,7 @@ impl ControllerManager {
     pub fn start(&self) {
         let pods = Lazy::new(|| Arc::new(PodCache::new(PODS)));
         let metadata = Lazy::new(|| Arc::new(MetaCaches::default()));
+        let revisions = Lazy::new(|| Arc::new(RevisionCache::new(REVISIONS)));
         let quotas = Arc::new(QuotaCache::new(QUOTAS));
         let events = Recorder::new(Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics), "berth");
         self.start_deployments(&pods, &quotas, &events);
@@ -156,7 +159,10 @@ impl ControllerManager {
             controllers.start(&*self.cluster, &*self.env.spawner, &self.metrics);
         }
         if self.enabled.contains("statefulset") {
-            self.start_stateful_sets(pods.get(), &quotas, events.of("statefulset-controller"));
+            self.start_stateful_sets(pods.get(), revisions.get(), &quotas, events.of("statefulset-controller"));
+        }
+        if self.enabled.contains("daemonset") {
+            self.start_daemon_sets(pods.get(), revisions.get(), &quotas, events.of("daemonset-controller"));
         }
         if self.enabled.contains("garbagecollector") {
             self.start_garbage_collector(metadata.get(), events.of("garbage-collector-controller"));
@@ -189,6 +195,7 @@ impl ControllerManager {
         let (cluster, spawner, metrics) = (&*self.cluster, &*self.env.spawner, &self.metrics);
         quotas.start(cluster, spawner, metrics);
         pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
+        revisions.made().into_iter().for_each(|revisions| revisions.start(cluster, spawner, metrics));
         wanted.into_iter().for_each(|metadata| metadata.start(&self.cluster, &self.env.spawner, metrics));
     }
 
@@ -251,10 +258,9 @@ impl ControllerManager {
         self.run(name, planner, queue, events, quotas, (caches, guard));
     }
 
-    fn start_stateful_sets(&self, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
+    fn start_stateful_sets(&self, pods: &Arc<PodCache>, revisions: &Arc<RevisionCache>, quotas: &QuotaCache, events: Recorder) {
         let sets = Arc::new(StatefulSetCache::new(GroupResource::from_static(APPS, "statefulsets")));
-        let (revisions, claims) = (Arc::new(RevisionCache::new(REVISIONS)), Arc::new(ClaimCache::new(CLAIMS)));
-        let pods = Arc::clone(pods);
+        let (claims, pods, revisions) = (Arc::new(ClaimCache::new(CLAIMS)), Arc::clone(pods), Arc::clone(revisions));
         let caches = vec![any_cache(&sets), any_cache(&revisions), any_cache(&pods), any_cache(&claims)];
         let watched_pods = Arc::clone(&pods);
         let own = StatefulSetCaches { sets: Arc::clone(&sets), revisions: Arc::clone(&revisions), pods, claims: Arc::clone(&claims) };
@@ -268,9 +274,31 @@ impl ControllerManager {
         }
         self.run("statefulset", planner, queue, events, quotas, (caches, guard));
         let (cluster, spawner) = (&*self.cluster, &*self.env.spawner);
-        revisions.start(cluster, spawner, &self.metrics);
         claims.start(cluster, spawner, &self.metrics);
         sets.start(cluster, spawner, &self.metrics);
+    }
+
+    fn start_daemon_sets(&self, pods: &Arc<PodCache>, revisions: &Arc<RevisionCache>, quotas: &QuotaCache, events: Recorder) {
+        let (sets, nodes) = (Arc::new(DaemonSetCache::new(DAEMON_SETS)), Arc::new(DaemonNodeCache::new(NODES)));
+        let own = DaemonSetCaches {
+            sets: Arc::clone(&sets),
+            revisions: Arc::clone(revisions),
+            pods: Arc::clone(pods),
+            nodes: Arc::clone(&nodes),
+        };
+        let planner = DaemonSetPlanner::new(own);
+        let (queue, guard) = (self.queue("daemonset"), Guard::default());
+        planner.wake(&queue);
+        if self.second_writers == SecondWriters::Stop {
+            guard.watch_objects(&sets, &queue);
+            guard.watch_owned("Pod", pods, &sets, &queue);
+            guard.watch_owned("ControllerRevision", revisions, &sets, &queue);
+        }
+        let caches = vec![any_cache(&sets), any_cache(revisions), any_cache(pods), any_cache(&nodes)];
+        self.run("daemonset", planner, queue, events, quotas, (caches, guard));
+        let (cluster, spawner) = (&*self.cluster, &*self.env.spawner);
+        sets.start(cluster, spawner, &self.metrics);
+        nodes.start(cluster, spawner, &self.metrics);
     }
 
     fn start_garbage_collector(&self, metadata: &Arc<MetaCaches>, events: Recorder) {
@@ -512,7 +540,7 @@ mod tests {
             ("*,-*", ""),
             (
                 "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
-                "deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,namespace,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,\
+                "daemonset,deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,namespace,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,\
                  root-ca-cert-publisher,service,statefulset",
             ),
             ("-podgc", ""),
@@ -525,6 +553,9 @@ mod tests {
     #[test]
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let error = Enabled::parse("*,-deployments").expect_err("no such controller");
-        assert!(error.to_string().starts_with(r#""-deployments" is not a controller; known are deployment, disruption"#), "{error}");
+        assert!(
+            error.to_string().starts_with(r#""-deployments" is not a controller; known are daemonset, deployment, disruption"#),
+            "{error}"
+        );
     }
 }

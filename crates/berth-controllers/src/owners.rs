@@ -4,7 +4,7 @@ use crate::cache::Index;
 use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
     selector::Selector,
-    view::{DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView, View},
+    view::{DaemonSetView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView, View},
 };
 use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
 
@@ -24,7 +24,7 @@ macro_rules! have_meta {
     };
 }
 
-have_meta!(DeploymentView, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView);
+have_meta!(DaemonSetView, DeploymentView, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView);
 
 /// Objects without a controller, found by selector.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! `berth-workloads` (`cause`).
 //! [`verbs`] are the patches of `berth rollout`. Nothing here sends requests to a cluster.
 
+pub mod daemon_set;
 pub mod outdated;
 pub mod settled;
 pub mod state;

@@ -19,6 +19,8 @@ pub const REPLICA_SETS: GroupResource = apps("replicasets");
 pub const STATEFUL_SETS: GroupResource = apps("statefulsets");
 /// ReplicationControllers.
 pub const REPLICATION_CONTROLLERS: GroupResource = core("replicationcontrollers");
+/// DaemonSets.
+pub const DAEMON_SETS: GroupResource = apps("daemonsets");
 /// Pods.
 pub const PODS: GroupResource = core("pods");
 /// Nodes.
@@ -70,6 +72,8 @@ pub const REPLICA_SET: GroupVersionKind = GroupVersionKind::from_static("apps", 
 pub const REPLICATION_CONTROLLER: GroupVersionKind = GroupVersionKind::from_static("", "v1", "ReplicationController");
 /// The kind of StatefulSets.
 pub const STATEFUL_SET: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "StatefulSet");
+/// The kind of DaemonSets.
+pub const DAEMON_SET: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "DaemonSet");
 /// The kind of Jobs.
 pub const JOB: GroupVersionKind = GroupVersionKind::from_static("batch", "v1", "Job");
 /// The kind of events.
@@ -78,12 +82,13 @@ pub const EVENT: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Eve
 pub const POD: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Pod");
 
 /// The resources that plans write to, and the kinds of their objects.
-static KINDS: [(GroupResource, &str); 16] = [
+static KINDS: [(GroupResource, &str); 17] = [
     (PODS, "Pod"),
     (REPLICA_SETS, "ReplicaSet"),
     (REPLICATION_CONTROLLERS, "ReplicationController"),
     (DEPLOYMENTS, "Deployment"),
     (STATEFUL_SETS, "StatefulSet"),
+    (DAEMON_SETS, "DaemonSet"),
     (REVISIONS, "ControllerRevision"),
     (CLAIMS, "PersistentVolumeClaim"),
     (VOLUMES, "PersistentVolume"),

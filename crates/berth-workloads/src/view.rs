@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 mod choices;
+mod daemon_set;
 mod event;
 mod foreign;
 mod identity;
@@ -44,6 +45,7 @@ pub use choices::{
     AutoRollback, DeploymentChoices, DeploymentStrategy, PodManagement, PodReplacementPolicy, Retention, RetentionPolicy,
     StatefulSetChoices, UnknownChoice, UpdateStrategy,
 };
+pub use daemon_set::{DaemonNodeView, DaemonSetView, DaemonUpdate};
 pub use event::EventView;
 pub use foreign::{ForeignWrite, ForeignWrites};
 pub use identity::{Identity, View};
@@ -160,6 +162,9 @@ pub struct PodView {
     pub meta: Meta,
     /// `spec.nodeName`; empty until it is bound.
     pub node_name: NodeName,
+    /// The node that its affinity requires by name, as that of a DaemonSet's pod does; empty once it is bound.
+    #[serde(default)]
+    pub required_node: NodeName,
     /// `status.phase`.
     pub phase: PodPhase,
     /// Whether the condition Ready is True.
@@ -197,6 +202,7 @@ impl View for PodView {
             restarts: status.container_statuses.iter().flatten().map(|status| status.restart_count).max().unwrap_or(0),
             sidecar_restarts: spec.sidecar_restarts(&status),
             claims: spec.claims(),
+            required_node: spec.required_node(),
             node_name: spec.node_name.unwrap_or_default(),
         })
     }
@@ -261,6 +267,12 @@ impl PodView {
             (true, ..=0) => Some(Timestamp::MIN),
             (true, seconds) => self.ready_since?.checked_add(jiff::SignedDuration::from_secs(seconds.into())).ok(),
         }
+    }
+
+    /// The node that it is bound to or, until then, the one that its affinity requires by name; empty if there is none.
+    #[must_use]
+    pub fn target_node(&self) -> &NodeName {
+        if self.node_name.is_empty() { &self.required_node } else { &self.node_name }
     }
 
     /// The pod, in the version of this view.

@@ -10,12 +10,13 @@ use berth_api::FeatureGates;
 use berth_identity::Revision;
 use berth_registry::{Actor, Collection, Registry, WatchEvent, WatchOptions, resource};
 use berth_rollout::{
+    daemon_set,
     state::{self, Rollout},
     stateful_set,
 };
 use berth_workloads::{
     resources::APPS_V1,
-    view::{DeploymentView, StatefulSetView, View},
+    view::{DaemonSetView, DeploymentView, StatefulSetView, View},
 };
 use futures::{StreamExt, future::ready, stream, stream::BoxStream};
 use std::{
@@ -28,6 +29,8 @@ use std::{
 };
 use tokio::time::{sleep, sleep_until};
 
+/// How output refers to DaemonSets.
+const DAEMON_SET: &str = "daemonset.apps";
 /// How output refers to Deployments.
 const DEPLOYMENT: &str = "deployment.apps";
 /// How output refers to StatefulSets.
@@ -44,6 +47,7 @@ type Outcome<T> = Result<T, Box<dyn Error>>;
 /// One version of a workload.
 #[derive(Clone, Debug)]
 pub(crate) enum Version {
+    DaemonSet(Arc<DaemonSetView>),
     Deployment(Arc<DeploymentView>),
     StatefulSet(Arc<StatefulSetView>),
 }
@@ -51,6 +55,7 @@ pub(crate) enum Version {
 impl Version {
     fn workload(&self) -> Workload {
         let (kind, meta) = match self {
+            Self::DaemonSet(set) => (DAEMON_SET, &set.meta),
             Self::Deployment(deployment) => (DEPLOYMENT, &deployment.meta),
             Self::StatefulSet(set) => (STATEFUL_SET, &set.meta),
         };
@@ -59,6 +64,11 @@ impl Version {
 
     fn pods(&self) -> Pods {
         match self {
+            Self::DaemonSet(set) => {
+                let status = &set.status;
+                let settled = status.number_available.unwrap_or(0).min(status.updated_number_scheduled.unwrap_or(0));
+                Pods { wanted: status.desired_number_scheduled, settled }
+            }
             Self::Deployment(deployment) => {
                 let status = &deployment.status;
                 let settled = status.available_replicas.min(status.updated_replicas);
@@ -74,6 +84,9 @@ impl Version {
     /// Its state according to its status.
     fn state(&self) -> Progress {
         match self {
+            Self::DaemonSet(set) => {
+                daemon_set::pending(set).map_or(Progress::Done(set.status.number_available.unwrap_or(0)), Progress::Waiting)
+            }
             Self::Deployment(deployment) => {
                 let status = &deployment.status;
                 match state::of(deployment, status.terminating_replicas.unwrap_or_default()) {
@@ -329,6 +342,7 @@ impl Rollouts {
         self.is_blind = false;
         for (workload, followed) in &mut self.followed {
             followed.trouble = match &followed.version {
+                Some(Version::DaemonSet(set)) => seen.of_daemon_set(set),
                 Some(Version::Deployment(deployment)) => seen.of_deployment(deployment, &self.gates),
                 Some(Version::StatefulSet(set)) => seen.of_stateful_set(set),
                 None => continue,
@@ -384,6 +398,7 @@ async fn until(time: Option<Instant>) {
 
 fn workload(applied: &Applied) -> Option<Workload> {
     let kind = match applied.resource.kind().as_str() {
+        "DaemonSet" => DAEMON_SET,
         "Deployment" => DEPLOYMENT,
         "StatefulSet" => STATEFUL_SET,
         _ => return None,
@@ -398,8 +413,12 @@ fn count(workloads: &[Workload]) -> String {
         1 => Some(format!("1 {name}")),
         some => Some(format!("{some} {name}s")),
     };
-    let texts: Vec<String> = [of(DEPLOYMENT, "Deployment"), of(STATEFUL_SET, "StatefulSet")].into_iter().flatten().collect();
-    texts.join(" and ")
+    let texts: Vec<String> =
+        [of(DEPLOYMENT, "Deployment"), of(STATEFUL_SET, "StatefulSet"), of(DAEMON_SET, "DaemonSet")].into_iter().flatten().collect();
+    match &texts[..] {
+        [first, second, third] => format!("{first}, {second} and {third}"),
+        few => few.join(" and "),
+    }
 }
 
 /// Every present workload, then each new version. Restarts after the watch is interrupted.
@@ -408,7 +427,9 @@ fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version>>> {
         entries(registry, "Deployment", |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into())))?;
     let sets =
         entries(registry, "StatefulSet", |json| Some(Version::StatefulSet(StatefulSetView::decode(json, Revision(0)).ok()?.into())))?;
-    Ok(stream::select(deployments, sets).ready_chunks(BATCH_MAX).boxed())
+    let daemon_sets =
+        entries(registry, "DaemonSet", |json| Some(Version::DaemonSet(DaemonSetView::decode(json, Revision(0)).ok()?.into())))?;
+    Ok(stream::select(stream::select(deployments, sets), daemon_sets).ready_chunks(BATCH_MAX).boxed())
 }
 
 fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {

@@ -4,9 +4,9 @@ use berth_api::FeatureGates;
 use berth_identity::{GroupVersionKind, Revision};
 use berth_registry::{Actor, Collection, ListOptions, Registry, resource};
 use berth_workloads::{
-    cause::{self, Causes, DeploymentFacts, Kind, StatefulSetFacts},
+    cause::{self, Causes, DaemonSetFacts, DeploymentFacts, Kind, StatefulSetFacts},
     resources::{EVENT, POD, REPLICA_SET},
-    view::{DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView, View},
+    view::{DaemonSetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView, View},
 };
 use jiff::Timestamp;
 use std::{collections::BTreeSet, error::Error, sync::Arc};
@@ -55,6 +55,11 @@ impl Seen {
     pub(crate) fn of_deployment(&self, deployment: &DeploymentView, gates: &FeatureGates) -> Trouble {
         let Self { sets, pods, events, now } = self;
         cause::of_deployment(&DeploymentFacts { deployment, sets, pods, events, gates, unobserved_since: None, now: *now }).into()
+    }
+
+    pub(crate) fn of_daemon_set(&self, set: &DaemonSetView) -> Trouble {
+        let Self { pods, events, now, .. } = self;
+        cause::of_daemon_set(&DaemonSetFacts { set, pods, events, now: *now }).into()
     }
 
     pub(crate) fn of_stateful_set(&self, set: &StatefulSetView) -> Trouble {

@@ -1,4 +1,4 @@
-//! DaemonSet: a pod on each node that its template fits. The objects are kept: no controller creates the pods yet.
+//! DaemonSet: a pod on each node that its template fits.
 
 use super::{
     templates::{TEMPLATE_TYPES, container_columns, count_column, labels_shown, read_template, validate_always_restarted, wide},

@@ -5,8 +5,9 @@ use super::{
     view::{NodeView, PodInfo},
 };
 use crate::resources::Amounts;
-use berth_api::k8s_openapi::api::core::v1::{Taint, Toleration};
+use berth_api::k8s_openapi::api::core::v1::Taint;
 use berth_identity::Uid;
+use berth_workloads::placement;
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 /// A node and what is on it.
@@ -106,7 +107,7 @@ impl NodeState {
     /// Source: the order of the filter plugins of kube-scheduler.
     pub(super) fn misfits(&self, pod: &PodInfo) -> Vec<Misfit> {
         let node = &*self.view;
-        if node.unschedulable && !tolerates(&pod.wishes().tolerations, &unschedulable_taint()) {
+        if node.unschedulable && !tolerates(pod, &unschedulable_taint()) {
             return vec![Misfit::Unschedulable];
         }
         if !tolerates_all(pod, node) {
@@ -154,17 +155,9 @@ fn unschedulable_taint() -> Taint {
 
 /// Whether the pod minds none of the node's taints that keep pods away.
 pub(super) fn tolerates_all(pod: &PodInfo, node: &NodeView) -> bool {
-    node.taints.iter().all(|taint| taint.effect == "PreferNoSchedule" || tolerates(&pod.wishes().tolerations, taint))
+    node.taints.iter().all(|taint| taint.effect == "PreferNoSchedule" || tolerates(pod, taint))
 }
 
-/// Whether one of the tolerations covers the taint.
-pub(super) fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
-    tolerations.iter().any(|toleration| {
-        let effect = toleration.effect.as_deref().unwrap_or_default();
-        let key = toleration.key.as_deref().unwrap_or_default();
-        let exists = toleration.operator.as_deref() == Some("Exists");
-        (effect.is_empty() || effect == taint.effect)
-            && (key == taint.key || (key.is_empty() && exists))
-            && (exists || toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default())
-    })
+fn tolerates(pod: &PodInfo, taint: &Taint) -> bool {
+    pod.wishes().tolerations.iter().any(|toleration| placement::tolerates(toleration, taint))
 }

@@ -3,6 +3,7 @@
 mod clock;
 mod costs;
 mod crashes;
+mod daemon_sets;
 mod ended;
 mod left_behind;
 mod limits;

@@ -8,7 +8,7 @@ use super::{
 use crate::{
     hash::same_template,
     ordinals::{member_ordinal, ordinals},
-    view::{DeploymentStrategy, DeploymentView, EventView, PodReplacementPolicy, PodView, ReplicaSetView, StatefulSetView},
+    view::{DaemonSetView, DeploymentStrategy, DeploymentView, EventView, PodReplacementPolicy, PodView, ReplicaSetView, StatefulSetView},
 };
 use berth_api::{FeatureGates, Gate};
 use berth_identity::Uid;
@@ -53,6 +53,18 @@ pub struct StatefulSetFacts<'a> {
     /// Since when it is known that the controller has not observed the newest spec. `None` if it has, or if that is unknown.
     pub unobserved_since: Option<Timestamp>,
     /// The time of the observation.
+    pub now: Timestamp,
+}
+
+/// What is known of a DaemonSet. Where something cannot be read, its list is empty: less is found then.
+pub struct DaemonSetFacts<'a> {
+    /// The set.
+    pub set: &'a DaemonSetView,
+    /// Pods of its namespace. Those of other owners have no effect.
+    pub pods: &'a [Arc<PodView>],
+    /// Warnings of its namespace. Those about other objects have no effect.
+    pub events: &'a [Arc<EventView>],
+    /// The time of this reading.
     pub now: Timestamp,
 }
 
@@ -162,6 +174,24 @@ pub fn of_stateful_set(facts: &StatefulSetFacts<'_>) -> Causes {
 /// Whether the event is about the ControllerRevision of a template.
 fn is_of_revision(event: &Arc<EventView>) -> bool {
     event.message.starts_with(REVISION_NOT_CREATED)
+}
+
+/// Why a DaemonSet does not have an available pod on each of its nodes, as far as that is not its controller's own decision.
+#[must_use]
+pub fn of_daemon_set(facts: &DaemonSetFacts<'_>) -> Causes {
+    let DaemonSetFacts { set, pods, events, .. } = facts;
+    let own: Vec<_> = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).collect();
+    let mut found = Collected::new(events, facts.now);
+    own.iter().copied().filter(|pod| pod.meta.deleted.is_none()).for_each(|pod| found.take_pod(pod));
+    // The event stays when its cause has ended: a later pod shows that.
+    let last_created = own.iter().filter_map(|pod| pod.meta.created).max();
+    let is_failure =
+        |event: &&Arc<EventView>| event.about_uid == set.meta.uid && event.reason == "FailedCreate" && event.last >= last_created;
+    let missing = i64::from(set.status.desired_number_scheduled) - i64::from(set.status.current_number_scheduled);
+    if let Some(event) = events.iter().filter(is_failure).max_by_key(|event| event.last).filter(|_| 0 < missing) {
+        found.take_refusal(&Refusal { about: about("DaemonSet", &set.meta.name), missing, message: &event.message });
+    }
+    found.into_causes()
 }
 
 /// Why a ReplicaSet lacks ready pods, or still has surplus ones.

@@ -1,10 +1,10 @@
 //! The decisions on a pod on an unhealthy node.
 
-use super::{
-    taints::tolerates,
-    view::{BoundPodView, NodeView, Readiness},
+use super::view::{BoundPodView, NodeView, Readiness};
+use crate::{
+    placement::tolerates,
+    plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::core::v1::{PodCondition, Taint},

@@ -2,10 +2,7 @@
 
 use super::view::{NodeView, Readiness};
 use jiff::Timestamp;
-use k8s_openapi::{
-    api::core::v1::{Taint, Toleration},
-    apimachinery::pkg::apis::meta::v1::Time,
-};
+use k8s_openapi::{api::core::v1::Taint, apimachinery::pkg::apis::meta::v1::Time};
 
 const NOT_READY: &str = "node.kubernetes.io/not-ready";
 const UNREACHABLE: &str = "node.kubernetes.io/unreachable";
@@ -74,21 +71,6 @@ fn all_managed() -> impl Iterator<Item = Managed> {
     no_schedule.chain(both(NOT_READY)).chain(both(UNREACHABLE))
 }
 
-/// Whether a pod with this toleration tolerates the taint, for a time or indefinitely.
-pub(super) fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
-    let (key, effect) = (text(&toleration.key), text(&toleration.effect));
-    if !(effect.is_empty() || effect == taint.effect) || !(key.is_empty() || key == taint.key) {
-        return false;
-    }
-    match text(&toleration.operator).as_str() {
-        "Exists" => true,
-        // Without a key, only Exists is valid.
-        "" | "Equal" => !key.is_empty() && text(&toleration.value) == text(&taint.value),
-        _ => false,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,22 +108,5 @@ mod tests {
         check(&[ready], false, &[(UNSCHEDULABLE, "NoSchedule")], &[]);
         check(&[ready, ("MemoryPressure", "True"), ("DiskPressure", "Unknown")], false, &[], &["memory-pressure:NoSchedule+"]);
         check(&[ready], false, &[("by-hand", "NoExecute")], &["by-hand:NoExecute+"]);
-    }
-
-    #[test]
-    fn tolerations_match_by_key_value_and_effect() {
-        let taint = Taint { key: "k".into(), value: Some("v".into()), effect: "NoExecute".into(), time_added: None };
-        let check = |toleration: serde_json::Value, expected: bool| {
-            let toleration: Toleration = serde_json::from_value(toleration).expect("a toleration");
-            assert_eq!(tolerates(&toleration, &taint), expected, "{toleration:?}");
-        };
-        check(json!({"operator": "Exists"}), true);
-        check(json!({"operator": "Exists", "effect": "NoSchedule"}), false);
-        check(json!({"key": "k", "operator": "Exists", "effect": "NoExecute"}), true);
-        check(json!({"key": "k", "value": "v"}), true);
-        check(json!({"key": "k", "operator": "Equal", "value": "w"}), false);
-        check(json!({"key": "other", "operator": "Exists"}), false);
-        check(json!({}), false);
-        check(json!({"key": "k", "operator": "Lt", "value": "v"}), false);
     }
 }

@@ -1,6 +1,6 @@
 //! Why an action is in a plan.
 
-use berth_identity::{Name, ObjectKey, RolloutRevision};
+use berth_identity::{Name, NodeName, ObjectKey, RolloutRevision};
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
@@ -128,6 +128,26 @@ pub enum Reason {
     NeverPlaced,
     /// A pod has finished, and the number of such pods exceeds the limit.
     TooManyFinished,
+
+    // DaemonSets, and their pods.
+    /// A pod's node has a label, a name or a taint with which it should have none.
+    NodeDoesNotFit {
+        /// The node.
+        node: NodeName,
+    },
+    /// A pod has failed, and its node gets another one.
+    PodFailed {
+        /// The node.
+        node: NodeName,
+    },
+    /// Its node has another pod of its set.
+    SecondOnNode,
+    /// Its node has an older pod, which stays until it is available.
+    Surges,
+    /// Its node has an available pod of the update revision.
+    Surged,
+    /// Another revision has the same template.
+    DuplicateRevision,
 
     // Jobs, and their pods.
     /// Its Job has counted it.
@@ -287,6 +307,12 @@ impl Display for Reason {
             Self::NodeGone => "its node no longer exists",
             Self::NeverPlaced => "it is terminating and has no node that could confirm its end",
             Self::TooManyFinished => "it has finished, and there are too many finished pods",
+            Self::NodeDoesNotFit { node } => return write!(f, "its template does not fit node {node}"),
+            Self::PodFailed { node } => return write!(f, "it has failed on node {node}"),
+            Self::SecondOnNode => "its node has another pod of the set",
+            Self::Surges => "an older pod on its node stays until it is available",
+            Self::Surged => "its node has an available pod of the update revision",
+            Self::DuplicateRevision => "another revision has the same template",
             Self::PodCounted => "its Job has counted it",
             Self::NotTracked => "it lacks the finalizer that keeps it until its Job has counted it",
             Self::NoController => "it terminates without a controller that could count it",

@@ -47,9 +47,18 @@ impl PodView {
             restarts: containers.iter().map(|status| status.restart_count).max().unwrap_or(0),
             sidecar_restarts: spec.zip(status).map_or(0, |(spec, status)| sidecar_restarts(spec, status)),
             claims: spec.map(claims).unwrap_or_default(),
+            required_node: spec.map(required_node).unwrap_or_default(),
             node_name: spec.and_then(|spec| spec.node_name.as_deref()).map(NodeName::shared).unwrap_or_default(),
         }
     }
+}
+
+fn required_node(spec: &PodSpec) -> NodeName {
+    if spec.node_name.as_ref().is_some_and(|node| !node.is_empty()) {
+        return NodeName::default();
+    }
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    affinity.and_then(super::daemon_set::required_node).map(NodeName::shared).unwrap_or_default()
 }
 
 /// Most pods are ready and have no symptoms, so their source is only built where symptoms are possible.

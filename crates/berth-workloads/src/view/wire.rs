@@ -2,9 +2,10 @@
 
 use super::{
     BTreeMap, Deserialize, DeserializeOwned, LabelSelector, Labels, Meta, OwnerReferences, PodTemplateSpec, PodVolume, Timestamp,
-    claims_of, foreign::ManagedFields,
+    claims_of, daemon_set::required_node, foreign::ManagedFields,
 };
 use berth_identity::{Generation, Name, Namespace, NodeName, Revision, Uid};
+use k8s_openapi::api::core::v1::NodeAffinity;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", bound = "Spec: DeserializeOwned, Status: DeserializeOwned")]
@@ -76,6 +77,13 @@ pub(super) struct PodSpec {
     pub(super) node_name: Option<NodeName>,
     init_containers: Option<Vec<InitContainer>>,
     volumes: Option<Vec<PodVolume>>,
+    affinity: Option<Affinity>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Affinity {
+    node_affinity: Option<NodeAffinity>,
 }
 
 #[derive(Deserialize)]
@@ -150,6 +158,14 @@ pub(super) struct Terminated {
 }
 
 impl PodSpec {
+    pub(super) fn required_node(&self) -> NodeName {
+        if self.node_name.as_ref().is_some_and(|node| !node.is_empty()) {
+            return NodeName::default();
+        }
+        let affinity = self.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+        affinity.and_then(required_node).map(NodeName::shared).unwrap_or_default()
+    }
+
     pub(super) fn claims(&self) -> BTreeMap<String, String> {
         claims_of(self.volumes.as_deref().unwrap_or_default())
     }
