@@ -20,20 +20,23 @@ pub(crate) struct Document {
     pub(crate) object: Value,
 }
 
-/// Kinds whose objects create pods that berth neither creates nor plans: group and kind.
-const UNKNOWN_PODS: [(&str, &str); 4] = [("apps", "DaemonSet"), ("batch", "CronJob"), ("batch", "Job"), ("", "ReplicationController")];
+/// Kinds whose objects create pods that no forecast contains: group and kind.
+const NOT_PLANNED: [(&str, &str); 4] = [("apps", "DaemonSet"), ("batch", "CronJob"), ("batch", "Job"), ("", "ReplicationController")];
 
-/// Whether objects of this kind create pods that are unknown to berth.
-pub(crate) fn has_unknown_pods(group: &str, kind: &str) -> bool {
-    UNKNOWN_PODS.contains(&(group, kind))
+/// Kinds whose pods no controller of berth creates: group and kind.
+const NOT_RUN: [(&str, &str); 2] = [("batch", "CronJob"), ("batch", "Job")];
+
+/// Whether no controller of berth creates the pods of this kind.
+pub(crate) fn is_not_run(group: &str, kind: &str) -> bool {
+    NOT_RUN.contains(&(group, kind))
 }
 
 impl Document {
-    /// `Job migrate`, if the object's pods are unknown to berth.
-    pub(crate) fn with_unknown_pods(&self) -> Option<String> {
+    /// `Job migrate`, if no forecast contains the object's pods.
+    pub(crate) fn without_forecast(&self) -> Option<String> {
         let text = |pointer: &str| self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let kind = GroupVersionKind::as_written(text("/apiVersion"), text("/kind"));
-        has_unknown_pods(kind.group.as_str(), kind.kind.as_str()).then(|| format!("{} {}", kind.kind, text("/metadata/name")))
+        NOT_PLANNED.contains(&(kind.group.as_str(), kind.kind.as_str())).then(|| format!("{} {}", kind.kind, text("/metadata/name")))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::{
     apply::{self, Applied, Faults},
-    manifests::{Document, has_unknown_pods},
+    manifests::{Document, is_not_run},
     progress::{Output, Pods, Progress, Screen, Workload, title, warn},
     trouble::{self, Trouble},
 };
@@ -193,7 +193,7 @@ impl Rollouts {
             applied.lines().iter().for_each(|line| output.line(line));
             keeping += usize::from(applied.keeps());
             order.extend(workload(&applied).filter(|workload| !order.contains(workload)));
-            not_run.extend(has_unknown_pods(applied.resource.group(), applied.resource.kind().as_str()).then(|| applied.title()));
+            not_run.extend(is_not_run(applied.resource.group(), applied.resource.kind().as_str()).then(|| applied.title()));
         }
         if skips_unserved && !not_run.is_empty() {
             output.line(&format!("no controller of berth creates the pods of {}", mem::take(&mut not_run).join(", ")));

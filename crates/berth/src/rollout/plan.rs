@@ -135,7 +135,7 @@ async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, Supposition
         change.edits = edits_of(&options.resources, &edits, &source)?;
     } else {
         let documents = manifests::read(&options.filename, Depth::of(options.recursive)).await?;
-        let others: Vec<String> = documents.iter().filter_map(Document::with_unknown_pods).collect();
+        let others: Vec<String> = documents.iter().filter_map(Document::without_forecast).collect();
         if !others.is_empty() {
             warn(&format!("warning: the plan has no pods of {}", others.join(", ")));
         }
