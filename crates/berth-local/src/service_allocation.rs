@@ -159,7 +159,7 @@ fn log_step(step: &Step) {
     };
     match step {
         // It may be that of a Service that is being made.
-        Step::WatchFilter(_) => (),
+        Step::MarkUnused(_) => (),
         Step::Release(good) => tracing::warn!("{} {good} was allocated, but no Service has it: released", kind(good)),
         Step::Claim(good, holder) => {
             tracing::warn!("{} {good} of Service {}/{} was not allocated: allocated now", kind(good), holder.namespace, holder.name);

@@ -231,7 +231,7 @@ fn what_a_crash_leaves_behind_is_cleaned_up() {
     leave_claim(&world, 30_500, "never-stored");
     world.made("services", service("a", json!({"clusterIP": "10.96.3.4"})));
     let repair = || now(world.registry.repair_allocations()).expect("repaired");
-    assert_eq!(repair(), [Step::WatchFilter(Good::NodePort(30_500))]);
+    assert_eq!(repair(), [Step::MarkUnused(Good::NodePort(30_500))]);
     assert_eq!(repair(), [Step::Release(Good::NodePort(30_500))]);
     assert_eq!(repair(), []);
 
