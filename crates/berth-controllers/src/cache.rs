@@ -20,7 +20,7 @@ use serde::de::Error;
 use std::{
     collections::{BTreeMap, BTreeSet},
     mem,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{Arc, Mutex, MutexGuard, OnceLock},
 };
 
 /// How many changes are applied under one lock: enough to amortize the lock, but few enough that readers do not wait long.
@@ -60,6 +60,7 @@ impl<V> Clone for Delta<V> {
 
 type Handler<V> = Box<dyn Fn(&Delta<V>) + Send + Sync>;
 type Decode<V> = fn(&RawObject) -> Result<V, serde_json::Error>;
+type RemovedHandler<V> = Box<dyn Fn(&V, Revision) + Send + Sync>;
 type RevisionHandler = Box<dyn Fn(Revision) + Send + Sync>;
 
 /// Views of all objects of one resource.
@@ -69,6 +70,7 @@ pub struct Cache<V, I = ()> {
     known: Mutex<Known<V, I>>,
     synced: Event,
     handlers: Mutex<Handlers<V>>,
+    removed: OnceLock<RemovedHandler<V>>,
 }
 
 struct Handlers<V> {
@@ -149,7 +151,15 @@ impl<V: View, I: Index<V>> Cache<V, I> {
     #[must_use]
     pub fn decoding(resource: GroupResource, decode: Decode<V>) -> Self {
         let handlers = Handlers { changes: Vec::new(), revisions: Vec::new() };
-        Self { resource, decode, known: Mutex::default(), synced: Event::new(), handlers: Mutex::new(handlers) }
+        let (known, synced, removed) = (Mutex::default(), Event::new(), OnceLock::new());
+        Self { resource, decode, known, synced, handlers: Mutex::new(handlers), removed }
+    }
+
+    /// Registers `handler`, which is called with each removed object and the revision of the cache, before a reader can observe that the object
+    /// is gone. Call it once, before [`Cache::start`]. The handler must not read the cache.
+    pub fn on_removed(&self, handler: impl Fn(&V, Revision) + Send + Sync + 'static) {
+        // A second handler would be a wiring error. There is none.
+        drop(self.removed.set(Box::new(handler)));
     }
 
     /// Registers `handler`, which is called for each change after the cache contains it. Call it before [`Cache::start`]. The handler must
@@ -222,6 +232,10 @@ impl<V: View, I: Index<V>> Cache<V, I> {
             let before = known.synced;
             let mut deltas = Vec::with_capacity(changes.len());
             changes.into_iter().for_each(|change| known.take_in(change, &mut deltas));
+            if let Some(handle) = self.removed.get() {
+                let removed = deltas.iter().filter(|delta| delta.new.is_none()).filter_map(|delta| delta.old.as_ref());
+                removed.for_each(|view| handle(view, known.revision));
+            }
             (deltas, known.revision, known.synced && !before)
         };
         let handlers = lock(&self.handlers);
@@ -296,6 +310,12 @@ impl<V: View, I: Index<V>> Known<V, I> {
     #[must_use]
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<V>> {
         self.objects.get(key).map(|held| Arc::clone(&held.view))
+    }
+
+    /// The revision up to which the content is complete; 0 before the first list.
+    #[must_use]
+    pub fn revision(&self) -> Revision {
+        self.revision
     }
 
     /// The index.
@@ -613,12 +633,30 @@ mod tests {
     }
 
     #[test]
+    fn no_reader_observes_that_an_object_is_gone_before_the_handler_has_recorded_it() {
+        let cache = Arc::new(Cache::<Thing>::new(GroupResource::from_static("", "things")));
+        let (removed, reader) = (Arc::new(Mutex::new(Vec::new())), Arc::downgrade(&cache));
+        let recorded = Arc::clone(&removed);
+        cache.on_removed(move |thing, revision| {
+            let cache = reader.upgrade().expect("it calls");
+            assert!(cache.known.try_lock().is_err(), "a reader waits");
+            lock(&recorded).push((thing.1.to_string(), revision));
+        });
+        cache.take_in(vec![applied("a", "1", 1), applied("b", "2", 2)]);
+        cache.take_in(vec![deleted("a", 3)]);
+        cache.take_in(vec![applied("b", "3", 4)]);
+        cache.take_in(vec![Decoded::Restarted, Decoded::Synced(Revision(5))]);
+        let of = |uid: &str, revision| (uid.to_owned(), Revision(revision));
+        assert_eq!(*lock(&removed), [of("1", 3), of("2", 4), of("3", 5)], "deleted, replaced, and absent from a list");
+    }
+
+    #[test]
     fn what_can_no_longer_be_read_is_left_out_and_told_of_once() {
         let registry = prometheus::Registry::new();
         let metrics = Arc::new(Metrics::new(&registry).expect("an empty registry"));
         let resource = GroupResource::from_static("", "things");
         let cache = Cache::<Thing>::new(resource.clone());
-        let mut decoder = Decoder { resource, unreadable: BTreeSet::new(), metrics: Arc::clone(&metrics) };
+        let mut decoder = Decoder { resource, decode: RawObject::view, unreadable: BTreeSet::new(), metrics: Arc::clone(&metrics) };
         let json = |json: &'static str, revision| RawObject::new(json, Revision(revision));
         let applied = |text, revision| Change::Applied { key: ObjectKey::new("ns", "a"), object: json(text, revision) };
         let deleted = |revision| Change::Deleted { key: ObjectKey::new("ns", "a"), revision: Revision(revision) };

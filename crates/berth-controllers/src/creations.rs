@@ -48,6 +48,11 @@ impl Creations {
         drop(self.ended.set(Box::new(handler)));
     }
 
+    /// Whether this owner has a creation in progress, or pods that no cache has shown yet.
+    pub(crate) fn has(&self, owner: &Uid) -> bool {
+        lock(&self.by_owner).contains_key(owner)
+    }
+
     /// Whether a cache of pods that is complete up to `shown` contains all pods created for this owner, with no creation in progress.
     pub(crate) fn are_shown(&self, owner: &Uid, shown: Revision) -> bool {
         lock(&self.by_owner).get(owner).is_none_or(|creating| creating.is_shown(shown))

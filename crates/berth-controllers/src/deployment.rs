@@ -103,14 +103,13 @@ impl DeploymentPlanner {
             _ => delta.sides().take(1).for_each(|deployment| changed.add(deployment.key())),
         });
         let (deployments, woken) = (Arc::clone(&self.deployments), queue.clone());
-        let (sets, losses) = (Arc::clone(&self.sets), Arc::clone(&self.losses));
-        self.sets.on_change(move |delta| {
-            if let (Some(lost), None) = (&delta.old, &delta.new)
-                && let Some(owner) = lost.meta.controller().filter(|_| lost.replicas.max(lost.status.replicas) > 0)
-            {
-                losses.note(ObjectKey::new(&lost.meta.namespace, &owner.name), lost.meta.uid.clone(), sets.revision());
+        self.sets.on_change(move |delta| wake_for_set(&deployments, &woken, delta));
+        let (losses, creations) = (Arc::clone(&self.losses), Arc::clone(&self.creations));
+        self.sets.on_removed(move |lost, revision| {
+            let has_pods = lost.replicas.max(lost.status.replicas) > 0 || creations.has(&lost.meta.uid);
+            if let Some(owner) = lost.meta.controller().filter(|_| has_pods) {
+                losses.note(ObjectKey::new(&lost.meta.namespace, &owner.name), lost.meta.uid.clone(), revision);
             }
-            wake_for_set(&deployments, &woken, delta);
         });
         let (losses, creations, woken) = (Arc::clone(&self.losses), Arc::clone(&self.creations), queue.clone());
         self.pods.on_revision(Box::new(move |revision| losses.advance(revision, &creations).into_iter().for_each(|key| woken.add(key))));
@@ -260,10 +259,11 @@ impl Planner for DeploymentPlanner {
             self.analyst.want(key, None);
             return None;
         };
-        if self.losses.is_awaited(key, self.pods.revision(), &self.creations) {
+        let (sets, mut pods) = (self.sets.read(), self.pods.read());
+        // After the sets are read: the loss of a set that they lack is recorded.
+        if self.losses.is_awaited(key, pods.revision(), &self.creations) {
             return Some(Plan::default());
         }
-        let (sets, mut pods) = (self.sets.read(), self.pods.read());
         let inputs = PlanInputs { last_error, gates: &self.gates, now };
         let asked = self.analyst.asked(key);
         let plan = deployment::plan(&observe(&deployment, &sets, pods.index_mut(), inputs, asked));
