@@ -71,7 +71,7 @@ fn grow_release_and_shrink(sim: &mut Simulation) {
 #[test]
 fn a_replication_controller_has_as_many_pods_as_it_wants() {
     let end = run(grow_release_and_shrink, Crash::Never).state;
-    let status = r#"{"availableReplicas":2,"fullyLabeledReplicas":2,"observedGeneration":4,"readyReplicas":2,"replicas":2}"#;
+    let status = r#"{"availableReplicas":2,"fullyLabeledReplicas":2,"observedGeneration":3,"readyReplicas":2,"replicas":2}"#;
     let pod = r#"{"app":"web"} "v1" "ReplicationController" "Running""#;
     assert_eq!(end, [status, pod, pod].join("\n"));
 }

@@ -17,6 +17,7 @@ mod plan;
 mod pod;
 mod rolling;
 mod status;
+mod tolerations;
 
 pub use failed_pods::FailedPods;
 pub use fit::{Fit, fit};

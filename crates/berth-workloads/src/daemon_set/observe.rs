@@ -1,6 +1,10 @@
 //! The pods of a DaemonSet by node.
 
-use super::{DaemonSetState, fit::Fit, fit::fit, pod::with_daemon_tolerations};
+use super::{
+    DaemonSetState,
+    fit::{Fit, fit},
+    tolerations::with_daemon_tolerations,
+};
 use crate::{
     stateful_set::REVISION_LABEL,
     view::{DaemonSetView, PodView},

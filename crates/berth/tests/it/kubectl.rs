@@ -36,6 +36,37 @@ fn a_manifest_is_applied_scaled_updated_undone_and_deleted() {
 }
 
 #[test]
+fn a_daemon_set_is_rolled_out_updated_undone_and_restarted() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    let daemon_set =
+        deployment("agent", 1, "agent:1").replace("kind: Deployment", "kind: DaemonSet").replace("replicas: 1", "minReadySeconds: 0");
+    assert_eq!(berth.apply(&daemon_set), "daemonset.apps/agent created\n");
+    let status = || berth.kubectl(&["rollout", "status", "daemonset/agent"]);
+    assert!(status().contains(r#"daemon set "agent" successfully rolled out"#));
+    let images = |wanted: &str| {
+        berth.kubectl_until(&["get", "pods", "-o", "jsonpath={.items[*].spec.containers[0].image}"], |images| {
+            images == [wanted; 3].join(" ")
+        })
+    };
+    berth.kubectl(&["set", "image", "daemonset/agent", "main=agent:2"]);
+    status();
+    images("agent:2");
+    let history = berth.kubectl(&["rollout", "history", "daemonset/agent"]);
+    assert!(history.lines().any(|line| line.starts_with('2')), "{history}");
+    assert!(berth.kubectl(&["rollout", "undo", "daemonset/agent"]).contains("rolled back"));
+    status();
+    images("agent:1");
+    berth.kubectl(&["rollout", "restart", "daemonset/agent"]);
+    status();
+    let drained = berth.kubectl(&["drain", "node-1", "--ignore-daemonsets"]);
+    assert!(drained.contains("node/node-1 drained"), "{drained}");
+    assert_eq!(berth.kubectl(&["get", "daemonset", "agent", "-o", "jsonpath={.status.numberAvailable}"]), "3");
+}
+
+#[test]
 fn a_bad_update_stops_at_max_unavailable_and_is_undone() {
     if !kubectl_is_here() {
         return;
