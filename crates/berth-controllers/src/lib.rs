@@ -14,6 +14,7 @@ pub mod events;
 pub mod executor;
 pub mod garbage_collector;
 pub mod guard;
+pub mod job;
 mod labelled;
 pub mod lags;
 pub mod manager;

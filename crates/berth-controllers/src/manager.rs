@@ -13,6 +13,7 @@ use crate::{
     executor::{Executor, PlanObserver},
     garbage_collector::GarbageCollector,
     guard::{Guard, SecondWriters},
+    job::JobPlanner,
     metadata::MetaCaches,
     metrics::Metrics,
     namespace::NamespaceController,
@@ -51,6 +52,7 @@ pub const CONTROLLERS: &[&str] = &[
     "endpointslice",
     "garbagecollector",
     "horizontalpodautoscaling",
+    "job",
     "namespace",
     "node",
     "nodelifecycle",
@@ -163,6 +165,9 @@ impl ControllerManager {
         }
         if self.enabled.contains("daemonset") {
             self.start_daemon_sets(pods.get(), revisions.get(), &quotas, events.of("daemonset-controller"));
+        }
+        if self.enabled.contains("job") {
+            self.start_jobs(pods.get(), &quotas, events.of("job-controller"));
         }
         if self.enabled.contains("garbagecollector") {
             self.start_garbage_collector(metadata.get(), events.of("garbage-collector-controller"));
@@ -299,6 +304,23 @@ impl ControllerManager {
         let (cluster, spawner) = (&*self.cluster, &*self.env.spawner);
         sets.start(cluster, spawner, &self.metrics);
         nodes.start(cluster, spawner, &self.metrics);
+    }
+
+    fn start_jobs(&self, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
+        let planner = JobPlanner::new(Arc::clone(&self.metrics));
+        let (queue, guard) = (self.queue("job"), Guard::default());
+        planner.wake(&queue, pods);
+        if self.second_writers == SecondWriters::Stop {
+            guard.watch_objects(planner.jobs(), &queue);
+            guard.watch_owned("Pod", planner.pods(), planner.jobs(), &queue);
+        }
+        let looks = self.guarded_looks("job", planner.clone(), &queue, events, planner.caches(), guard.clone());
+        looks.retry_when_room(quotas);
+        let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
+        self.begin("job", queue, looks, async move {
+            planner.synced(&*cluster, &*env.spawner, &metrics).await;
+            guard.start();
+        });
     }
 
     fn start_garbage_collector(&self, metadata: &Arc<MetaCaches>, events: Recorder) {
@@ -540,7 +562,7 @@ mod tests {
             ("*,-*", ""),
             (
                 "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
-                "daemonset,deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,namespace,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,\
+                "daemonset,deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,job,namespace,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,\
                  root-ca-cert-publisher,service,statefulset",
             ),
             ("-podgc", ""),

@@ -4,7 +4,7 @@ use crate::cache::Index;
 use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
     selector::Selector,
-    view::{DaemonSetView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView, View},
+    view::{DaemonSetView, DeploymentView, JobPodView, JobView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView, View},
 };
 use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
 
@@ -24,7 +24,13 @@ macro_rules! have_meta {
     };
 }
 
-have_meta!(DaemonSetView, DeploymentView, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView);
+have_meta!(DaemonSetView, DeploymentView, JobView, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView);
+
+impl HasMeta for JobPodView {
+    fn meta(&self) -> &Meta {
+        &self.pod.meta
+    }
+}
 
 /// Objects without a controller, found by selector.
 #[derive(Debug)]

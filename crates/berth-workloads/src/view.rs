@@ -49,7 +49,7 @@ pub use daemon_set::{DaemonNodeView, DaemonSetView, DaemonUpdate};
 pub use event::EventView;
 pub use foreign::{ForeignWrite, ForeignWrites};
 pub use identity::{Identity, View};
-pub use job::{CompletionMode, ContainerError, JobChoices, JobPodView, JobView, PodConditionView, PodReplacement};
+pub use job::{CompletionMode, ContainerError, JobChoices, JobPodView, JobView, PodConditionView, PodReplacement, concerns_jobs, is_job};
 pub use metadata::{WireMetadata, read_metadata};
 pub use replica_kind::ReplicaKind;
 pub use stateful_set::{ClaimView, KEPT, RevisionView};

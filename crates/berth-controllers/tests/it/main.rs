@@ -1,6 +1,7 @@
 //! The controllers over a real registry and the memory store, on one thread. The time advances only when no task can run.
 
 mod faulty;
+mod jobs;
 mod kinds;
 mod lags;
 mod leads;

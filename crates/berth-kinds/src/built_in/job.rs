@@ -1,4 +1,4 @@
-//! Job: pods that run until enough of them have succeeded. The objects are kept: no controller runs them yet.
+//! Job: pods that run until enough of them have succeeded.
 
 mod indexes;
 mod spec;

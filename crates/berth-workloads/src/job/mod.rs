@@ -27,9 +27,9 @@ pub mod success_policy;
 mod tracking;
 mod ttl;
 
-pub use orphans::plan_orphans;
+pub use orphans::{plan_abandoned, plan_orphans};
 pub use past::{PodEnd, counted_end};
-pub use plan::plan;
+pub use plan::{plan, wait_event};
 pub use ttl::expires_at;
 
 use crate::{

@@ -1,9 +1,9 @@
-//! Pods whose Job no longer exists.
+//! Pods that no Job counts.
 
 use super::claims::remove_finalizer;
 use crate::{
     plan::{Action, Plan, Reason, Stage},
-    view::JobPodView,
+    view::{JobPodView, JobView},
 };
 use berth_identity::ObjectRef;
 
@@ -19,4 +19,21 @@ pub fn plan_orphans<'a>(job: ObjectRef, pods: impl IntoIterator<Item = &'a JobPo
     }
     let confirm = Action::ConfirmGone { target: job.in_any_version(), reason: Reason::JobGone };
     Plan { stages: vec![Stage { actions: vec![confirm] }, Stage { actions: releases }], ..Plan::default() }
+}
+
+/// Removes the finalizer from pods without a controller that no Job adopts, so that they can be deleted.
+///
+/// `jobs` are those of the pods' namespace. A client that deletes a Job can keep its pods: they lose their owner, as a rule before the Job has removed
+/// the finalizer. A Job that the cache does not show yet adopts such a pod with the finalizer, so no confirmation is needed.
+#[must_use]
+pub fn plan_abandoned<'a>(jobs: impl IntoIterator<Item = &'a JobView>, pods: impl IntoIterator<Item = &'a JobPodView>) -> Plan {
+    let jobs: Vec<&JobView> = jobs.into_iter().filter(|job| job.meta.deleted.is_none()).collect();
+    let selects = |job: &&JobView, pod: &JobPodView| job.selector.as_ref().is_some_and(|selector| selector.matches(&pod.pod.meta.labels));
+    let is_abandoned =
+        |pod: &&JobPodView| pod.is_tracked() && pod.pod.meta.controller().is_none() && !jobs.iter().any(|job| selects(job, pod));
+    let releases: Vec<Action> = pods.into_iter().filter(is_abandoned).map(|pod| remove_finalizer(pod, Reason::NoController)).collect();
+    if releases.is_empty() {
+        return Plan::default();
+    }
+    Plan { stages: vec![Stage { actions: releases }], ..Plan::default() }
 }

@@ -189,6 +189,13 @@ fn too_many_succeeded(observed: &Observed<'_>, new: &JobStatus, news: News) -> O
     (is_surplus && is_complete).then_some(EventRecord { repeat: Repeat::Once, ..warning })
 }
 
+/// Returns the event that reports that a Job has begun to wait. The other events of a Job are upstream's, so only a wait for another controller has one.
+#[must_use]
+pub fn wait_event(job: &JobView, wait: &Wait) -> Option<EventRecord> {
+    let reason = wait.event_reason().filter(|_| matches!(wait, Wait::SecondWriter(_)))?;
+    Some(event(job, Severity::Warning, reason, wait.to_string()))
+}
+
 fn unknown_mode(job: &JobView) -> EventRecord {
     let message = "Skipped Job sync because completion mode is unknown";
     EventRecord { repeat: Repeat::Once, ..event(job, Severity::Warning, "UnknownCompletionMode", message.to_owned()) }

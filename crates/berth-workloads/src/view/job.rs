@@ -1,7 +1,7 @@
 //! Views of Jobs, and of the additional fields of their pods.
 
 use super::{Identity, PodView, UnknownChoice, View, WorkloadSpec, WorkloadView, decode_workload, wire};
-use crate::resources::JOBS;
+use crate::resources::{JOB, JOBS};
 use berth_api::{
     annotations::{JOB_COMPLETION_INDEX, JOB_INDEX_FAILURE_COUNT, JOB_INDEX_IGNORED_FAILURE_COUNT, JOB_TRACKING},
     decode::from_json,
@@ -10,7 +10,7 @@ use berth_identity::{GroupResource, Revision, Uid};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::batch::v1::{JobSpec, JobStatus},
-    apimachinery::pkg::apis::meta::v1::LabelSelector,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, OwnerReference},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -171,11 +171,29 @@ impl JobPodView {
         self.finalizers.iter().any(|finalizer| finalizer == JOB_TRACKING)
     }
 
+    /// The Job that controls it, if one does.
+    #[must_use]
+    pub fn job(&self) -> Option<&OwnerReference> {
+        self.pod.meta.controller().filter(|owner| is_job(owner))
+    }
+
     /// Its uid.
     #[must_use]
     pub fn uid(&self) -> &Uid {
         &self.pod.meta.uid
     }
+}
+
+/// Whether this owner is a Job.
+#[must_use]
+pub fn is_job(owner: &OwnerReference) -> bool {
+    JOB.is_written(&owner.api_version, &owner.kind)
+}
+
+/// Whether the plan of a Job can depend on a pod with these owners: a Job controls it, or it has no controller and a Job can adopt it.
+#[must_use]
+pub fn concerns_jobs(owners: &[OwnerReference]) -> bool {
+    owners.iter().find(|owner| owner.controller == Some(true)).is_none_or(is_job)
 }
 
 /// When a pod finished.
