@@ -1,6 +1,7 @@
 //! What must hold after every change of the store.
 
 mod deployment;
+mod job;
 mod replica_set;
 mod rest;
 mod stateful_set;
@@ -43,6 +44,7 @@ pub struct Checker {
     sets: BTreeMap<Uid, ReplicaSet>,
     deployments: BTreeMap<Uid, Deployment>,
     stateful_sets: BTreeMap<Uid, stateful_set::Tracked>,
+    jobs: BTreeMap<Uid, job::TrackedJob>,
     /// PersistentVolumeClaims, by name.
     claims: BTreeMap<String, Metadata>,
     /// Pods that their node has stopped and let go of.
@@ -118,7 +120,7 @@ struct Owned {
 }
 
 /// The kinds whose changes must keep to limits.
-const CHECKED: [&str; 5] = ["Deployment", "PersistentVolumeClaim", "Pod", "ReplicaSet", "StatefulSet"];
+const CHECKED: [&str; 6] = ["Deployment", "Job", "PersistentVolumeClaim", "Pod", "ReplicaSet", "StatefulSet"];
 
 impl Checker {
     /// Takes a change in; gives what was most essential about the object, for the log.
@@ -132,6 +134,7 @@ impl Checker {
             "ReplicaSet" => self.take_in_set(decode(changed), changed.presence, now),
             "Deployment" => self.take_in_deployment(decode(changed), changed.presence, now),
             "StatefulSet" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence, now)),
+            "Job" => self.take_in_job(decode(changed), changed.presence, now),
             "PersistentVolumeClaim" => self.take_in_claim(decode::<Owned>(changed).metadata, changed.presence),
             "Event" => Ok(decode::<EventFacts>(changed).to_string()),
             _ => Ok(format!("{} bytes", changed.json.len())),
@@ -276,8 +279,9 @@ impl Checker {
         }
         if presence == Presence::There {
             self.check_place(before.as_ref(), &pod)?;
-            self.pods.entry(set.clone()).or_default().insert(pod.metadata.uid.clone(), pod);
+            self.pods.entry(set.clone()).or_default().insert(pod.metadata.uid.clone(), pod.clone());
         }
+        self.check_pod_of_job(before.as_ref(), &pod, presence, now)?;
         if is_new {
             self.check_set(&set)?;
         }

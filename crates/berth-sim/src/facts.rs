@@ -1,7 +1,9 @@
 //! What the checks read of objects: their own reading of the wire form, apart from the controllers' views.
 
+mod job;
 mod stateful_set;
 
+pub(crate) use job::Job;
 pub(crate) use stateful_set::{GoesWith, StatefulSet, StatefulSetSpec};
 
 use berth_store::env::Timestamp;
@@ -18,6 +20,7 @@ pub(crate) struct Metadata {
     pub(crate) deletion_timestamp: Option<Timestamp>,
     pub(crate) labels: BTreeMap<String, String>,
     pub(crate) annotations: BTreeMap<String, String>,
+    finalizers: Vec<String>,
     owner_references: Vec<OwnerReference>,
 }
 
@@ -113,6 +116,16 @@ impl Pod {
     /// The revision of a StatefulSet that it was made from; empty without one.
     pub(crate) fn revision(&self) -> &str {
         self.metadata.labels.get("controller-revision-hash").map_or("", String::as_str)
+    }
+
+    /// Its completion index in an Indexed Job.
+    pub(crate) fn index(&self) -> Option<i64> {
+        self.metadata.annotations.get("batch.kubernetes.io/job-completion-index")?.parse().ok()
+    }
+
+    /// Whether it has the finalizer that keeps it until its Job has counted it.
+    pub(crate) fn is_counted_later(&self) -> bool {
+        self.metadata.finalizers.iter().any(|finalizer| finalizer == "batch.kubernetes.io/job-tracking")
     }
 
     /// That of its first container; empty without one.

@@ -390,6 +390,12 @@ impl Simulation {
         self.disk.is_some()
     }
 
+    /// The time of the parts.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// How long it has existed.
     #[must_use]
     pub fn elapsed(&self) -> Duration {

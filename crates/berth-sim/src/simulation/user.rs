@@ -142,6 +142,14 @@ impl Simulation {
         self.run_until_seen("what was orphaned is gone", ORPHANED_MAX, |sim| sim.object(&resource.plural, name).is_null());
     }
 
+    /// Deletes an object, and its dependents as `propagation` specifies. One that is gone already stays so.
+    ///
+    /// # Panics
+    /// If the API refuses for another reason.
+    pub fn delete_with(&mut self, resource: GroupResource, name: &str, propagation: Propagation) {
+        self.delete_somehow(resource, name, DeleteParams { propagation: Some(propagation), ..DeleteParams::default() });
+    }
+
     fn delete_somehow(&mut self, resource: GroupResource, name: &str, params: DeleteParams) {
         match self.delete(resource, name, params) {
             Ok(()) | Err(ClusterError::NotFound(_)) => (),

@@ -5,6 +5,7 @@ mod costs;
 mod crashes;
 mod daemon_sets;
 mod ended;
+mod job_crashes;
 mod left_behind;
 mod limits;
 mod lives;
