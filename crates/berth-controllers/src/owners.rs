@@ -4,7 +4,9 @@ use crate::cache::Index;
 use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
     selector::Selector,
-    view::{DaemonSetView, DeploymentView, JobPodView, JobView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView, View},
+    view::{
+        DaemonSetView, DeploymentView, JobPodView, JobView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView, View,
+    },
 };
 use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
 

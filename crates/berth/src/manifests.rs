@@ -24,7 +24,7 @@ pub(crate) struct Document {
 const NOT_PLANNED: [(&str, &str); 4] = [("apps", "DaemonSet"), ("batch", "CronJob"), ("batch", "Job"), ("", "ReplicationController")];
 
 /// Kinds whose pods no controller of berth creates: group and kind.
-const NOT_RUN: [(&str, &str); 2] = [("batch", "CronJob"), ("batch", "Job")];
+const NOT_RUN: [(&str, &str); 1] = [("batch", "CronJob")];
 
 /// Whether no controller of berth creates the pods of this kind.
 pub(crate) fn is_not_run(group: &str, kind: &str) -> bool {

@@ -7,7 +7,7 @@ use crate::{
     trouble::{self, Trouble},
 };
 use berth_api::FeatureGates;
-use berth_identity::Revision;
+use berth_identity::{GroupVersionKind, Revision};
 use berth_registry::{Actor, Collection, Registry, WatchEvent, WatchOptions, resource};
 use berth_rollout::{
     daemon_set,
@@ -15,8 +15,9 @@ use berth_rollout::{
     stateful_set,
 };
 use berth_workloads::{
-    resources::APPS_V1,
-    view::{DaemonSetView, DeploymentView, StatefulSetView, View},
+    plan::Wait,
+    resources::{DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET},
+    view::{DaemonSetView, DeploymentView, JobView, StatefulSetView, View},
 };
 use futures::{StreamExt, future::ready, stream, stream::BoxStream};
 use std::{
@@ -30,11 +31,13 @@ use std::{
 use tokio::time::{sleep, sleep_until};
 
 /// How output refers to DaemonSets.
-const DAEMON_SET: &str = "daemonset.apps";
+const DAEMON_SETS: &str = "daemonset.apps";
 /// How output refers to Deployments.
-const DEPLOYMENT: &str = "deployment.apps";
+const DEPLOYMENTS: &str = "deployment.apps";
 /// How output refers to StatefulSets.
-const STATEFUL_SET: &str = "statefulset.apps";
+const STATEFUL_SETS: &str = "statefulset.apps";
+/// How output refers to Jobs.
+const JOBS: &str = "job.batch";
 /// How many pending versions are processed before the next check.
 const BATCH_MAX: usize = 1024;
 /// How often the obstacles of incomplete workloads are checked.
@@ -50,14 +53,16 @@ pub(crate) enum Version {
     DaemonSet(Arc<DaemonSetView>),
     Deployment(Arc<DeploymentView>),
     StatefulSet(Arc<StatefulSetView>),
+    Job(Arc<JobView>),
 }
 
 impl Version {
     fn workload(&self) -> Workload {
         let (kind, meta) = match self {
-            Self::DaemonSet(set) => (DAEMON_SET, &set.meta),
-            Self::Deployment(deployment) => (DEPLOYMENT, &deployment.meta),
-            Self::StatefulSet(set) => (STATEFUL_SET, &set.meta),
+            Self::DaemonSet(set) => (DAEMON_SETS, &set.meta),
+            Self::Deployment(deployment) => (DEPLOYMENTS, &deployment.meta),
+            Self::StatefulSet(set) => (STATEFUL_SETS, &set.meta),
+            Self::Job(job) => (JOBS, &job.meta),
         };
         (kind, meta.namespace.to_string(), meta.name.to_string())
     }
@@ -78,6 +83,7 @@ impl Version {
                 let settled = set.status.available_replicas.min(set.status.updated_replicas);
                 Pods { wanted: set.spec.replicas.unwrap_or(1), settled }
             }
+            Self::Job(job) => Pods { wanted: completions(job), settled: job.status.succeeded.unwrap_or(0) },
         }
     }
 
@@ -96,8 +102,32 @@ impl Version {
                 }
             }
             Self::StatefulSet(set) => stateful_set::pending(set).map_or(Progress::Done(set.status.available_replicas), Progress::Waiting),
+            Self::Job(job) => of_job(job),
         }
     }
+}
+
+/// The progress of a Job according to its status.
+fn of_job(job: &JobView) -> Progress {
+    let condition = |type_| job.status.conditions.iter().flatten().find(|found| found.type_ == type_ && found.status == "True");
+    let succeeded = job.status.succeeded.unwrap_or(0);
+    if condition("Complete").is_some() {
+        return Progress::JobComplete(succeeded);
+    }
+    if let Some(failed) = condition("Failed") {
+        let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        return Progress::Failed(text(&failed.message).or_else(|| text(&failed.reason)).unwrap_or_default());
+    }
+    let wait = match &job.choices.managed_by {
+        Some(controller) => Some(Wait::ManagedBy { controller: controller.clone() }),
+        None => (job.spec.suspend == Some(true)).then_some(Wait::JobSuspended),
+    };
+    Progress::Waiting(wait.map_or_else(|| format!("{succeeded} of {} pods have succeeded", completions(job)), |wait| wait.to_string()))
+}
+
+/// The number of pods that must succeed. Without a number in the spec it is one, and the others must end.
+fn completions(job: &JobView) -> i32 {
+    job.spec.completions.unwrap_or(1)
 }
 
 /// The state of a workload.
@@ -126,13 +156,13 @@ impl Followed {
             Progress::Done(_) if self.trouble.crashes => Progress::Waiting(first.cloned().unwrap_or_default()),
             Progress::Waiting(pending) => Progress::Waiting(with_cause(&pending, first)),
             Progress::Failed(message) => Progress::Failed(with_cause(&message, first)),
-            Progress::Done(pods) => Progress::Done(pods),
+            done @ (Progress::Done(_) | Progress::JobComplete(_)) => done,
         };
-        self.was_done |= matches!(self.state, Progress::Done(_));
+        self.was_done |= self.is_done();
     }
 
     fn is_done(&self) -> bool {
-        matches!(self.state, Progress::Done(_))
+        matches!(self.state, Progress::Done(_) | Progress::JobComplete(_))
     }
 
     fn has_ended(&self) -> bool {
@@ -233,7 +263,7 @@ impl Rollouts {
         match ended {
             Ended::Done { at } => {
                 let took = at.duration_since(self.started).as_secs_f64();
-                self.output.line(&format!("{} rolled out after {took:.1} s", count(&self.order)));
+                self.output.line(&format!("{} after {took:.1} s", outcome(&self.order)));
                 self.unless_not_run()
             }
             Ended::Failed => Verdict::Failed(self.explain("")),
@@ -293,7 +323,7 @@ impl Rollouts {
         let mut tell = move |workload: &Workload, followed: &Followed| {
             let before = told.insert(workload.clone(), followed.is_done() || !followed.has_ended() && told.get(workload) == Some(&true));
             match (before, &followed.state) {
-                (Some(true), Progress::Failed(_)) | (Some(false), Progress::Done(_)) => {
+                (Some(true), Progress::Failed(_)) | (Some(false), Progress::Done(_) | Progress::JobComplete(_)) => {
                     output.line(&format!("{}: {}", title(workload), followed.state));
                 }
                 _ => (),
@@ -345,6 +375,7 @@ impl Rollouts {
                 Some(Version::DaemonSet(set)) => seen.of_daemon_set(set),
                 Some(Version::Deployment(deployment)) => seen.of_deployment(deployment, &self.gates),
                 Some(Version::StatefulSet(set)) => seen.of_stateful_set(set),
+                Some(Version::Job(job)) => seen.of_job(job),
                 None => continue,
             };
             rejudge(workload, followed, &mut changed);
@@ -364,7 +395,8 @@ impl Rollouts {
             followed.trouble.causes.iter().skip(1).for_each(|cause| self.output.line(&format!("  {cause}")));
         }
         let names: Vec<_> = left.iter().map(|(workload, _)| title(workload)).collect();
-        format!("{} of {} not rolled out{when}: {}", left.len(), count(&self.order), names.join(", "))
+        let missed = if self.order.iter().any(|workload| workload.0 != JOBS) { "not rolled out" } else { "not complete" };
+        format!("{} of {} {missed}{when}: {}", left.len(), count(&self.order), names.join(", "))
     }
 }
 
@@ -398,9 +430,10 @@ async fn until(time: Option<Instant>) {
 
 fn workload(applied: &Applied) -> Option<Workload> {
     let kind = match applied.resource.kind().as_str() {
-        "DaemonSet" => DAEMON_SET,
-        "Deployment" => DEPLOYMENT,
-        "StatefulSet" => STATEFUL_SET,
+        "DaemonSet" => DAEMON_SETS,
+        "Deployment" => DEPLOYMENTS,
+        "StatefulSet" => STATEFUL_SETS,
+        "Job" => JOBS,
         _ => return None,
     };
     Some((kind, applied.namespace.clone().unwrap_or_default(), applied.name.clone()))
@@ -408,32 +441,44 @@ fn workload(applied: &Applied) -> Option<Workload> {
 
 /// `3 Deployments and 1 StatefulSet`
 fn count(workloads: &[Workload]) -> String {
-    let of = |kind: &str, name: &str| match workloads.iter().filter(|workload| workload.0 == kind).count() {
+    let kinds = [(DEPLOYMENTS, "Deployment"), (STATEFUL_SETS, "StatefulSet"), (DAEMON_SETS, "DaemonSet"), (JOBS, "Job")];
+    let texts: Vec<String> = kinds.into_iter().filter_map(|(kind, name)| count_of(workloads, kind, name)).collect();
+    match &texts[..] {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        few => few.join(""),
+    }
+}
+
+fn count_of(workloads: &[Workload], kind: &str, name: &str) -> Option<String> {
+    match workloads.iter().filter(|workload| workload.0 == kind).count() {
         0 => None,
         1 => Some(format!("1 {name}")),
         some => Some(format!("{some} {name}s")),
-    };
-    let texts: Vec<String> =
-        [of(DEPLOYMENT, "Deployment"), of(STATEFUL_SET, "StatefulSet"), of(DAEMON_SET, "DaemonSet")].into_iter().flatten().collect();
-    match &texts[..] {
-        [first, second, third] => format!("{first}, {second} and {third}"),
-        few => few.join(" and "),
     }
+}
+
+/// `3 Deployments rolled out and 1 Job complete`
+fn outcome(workloads: &[Workload]) -> String {
+    let (jobs, others): (Vec<_>, Vec<_>) = workloads.iter().cloned().partition(|workload| workload.0 == JOBS);
+    let part = |workloads: &[Workload], what| (!workloads.is_empty()).then(|| format!("{} {what}", count(workloads)));
+    let parts: Vec<String> = [part(&others, "rolled out"), part(&jobs, "complete")].into_iter().flatten().collect();
+    parts.join(" and ")
 }
 
 /// Every present workload, then each new version. Restarts after the watch is interrupted.
 fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version>>> {
     let deployments =
-        entries(registry, "Deployment", |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into())))?;
+        entries(registry, &DEPLOYMENT, |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into())))?;
     let sets =
-        entries(registry, "StatefulSet", |json| Some(Version::StatefulSet(StatefulSetView::decode(json, Revision(0)).ok()?.into())))?;
+        entries(registry, &STATEFUL_SET, |json| Some(Version::StatefulSet(StatefulSetView::decode(json, Revision(0)).ok()?.into())))?;
     let daemon_sets =
-        entries(registry, "DaemonSet", |json| Some(Version::DaemonSet(DaemonSetView::decode(json, Revision(0)).ok()?.into())))?;
-    Ok(stream::select(stream::select(deployments, sets), daemon_sets).ready_chunks(BATCH_MAX).boxed())
+        entries(registry, &DAEMON_SET, |json| Some(Version::DaemonSet(DaemonSetView::decode(json, Revision(0)).ok()?.into())))?;
+    let jobs = entries(registry, &JOB, |json| Some(Version::Job(JobView::decode(json, Revision(0)).ok()?.into())))?;
+    Ok(stream::select_all([deployments, sets, daemon_sets, jobs]).ready_chunks(BATCH_MAX).boxed())
 }
 
-fn entries(registry: &Registry, kind: &str, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {
-    let resource = resource::built_in().by_kind(&APPS_V1.with_kind(kind)).ok_or("a workload is not in the resource table")?;
+fn entries(registry: &Registry, kind: &GroupVersionKind, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {
+    let resource = resource::built_in().by_kind(kind).ok_or("a workload is not in the resource table")?;
     let (registry, resource) = (registry.clone(), Arc::clone(resource));
     let watch = move |is_first: bool| {
         let (registry, all) = (registry.clone(), Collection { resource: Arc::clone(&resource), namespace: None });

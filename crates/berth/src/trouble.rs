@@ -4,9 +4,9 @@ use berth_api::FeatureGates;
 use berth_identity::{GroupVersionKind, Revision};
 use berth_registry::{Actor, Collection, ListOptions, Registry, resource};
 use berth_workloads::{
-    cause::{self, Causes, DaemonSetFacts, DeploymentFacts, Kind, StatefulSetFacts},
+    cause::{self, Causes, DaemonSetFacts, DeploymentFacts, JobFacts, Kind, StatefulSetFacts},
     resources::{EVENT, POD, REPLICA_SET},
-    view::{DaemonSetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView, View},
+    view::{DaemonSetView, DeploymentView, EventView, JobView, PodView, ReplicaSetView, StatefulSetView, View},
 };
 use jiff::Timestamp;
 use std::{collections::BTreeSet, error::Error, sync::Arc};
@@ -65,6 +65,12 @@ impl Seen {
     pub(crate) fn of_stateful_set(&self, set: &StatefulSetView) -> Trouble {
         let Self { pods, events, now, .. } = self;
         cause::of_stateful_set(&StatefulSetFacts { set, pods, events, unobserved_since: None, now: *now }).into()
+    }
+
+    /// A Job replaces pods that fail, so a crash of one is not the end.
+    pub(crate) fn of_job(&self, job: &JobView) -> Trouble {
+        let Self { pods, events, now, .. } = self;
+        Trouble { crashes: false, ..cause::of_job(&JobFacts { job, pods, events, now: *now }).into() }
     }
 }
 

@@ -8,7 +8,10 @@ use super::{
 use crate::{
     hash::same_template,
     ordinals::{member_ordinal, ordinals},
-    view::{DaemonSetView, DeploymentStrategy, DeploymentView, EventView, PodReplacementPolicy, PodView, ReplicaSetView, StatefulSetView},
+    view::{
+        DaemonSetView, DeploymentStrategy, DeploymentView, EventView, JobView, PodPhase, PodReplacementPolicy, PodView, ReplicaSetView,
+        StatefulSetView,
+    },
 };
 use berth_api::{FeatureGates, Gate};
 use berth_identity::Uid;
@@ -63,6 +66,18 @@ pub struct DaemonSetFacts<'a> {
     /// Pods of its namespace. Those of other owners have no effect.
     pub pods: &'a [Arc<PodView>],
     /// Warnings of its namespace. Those about other objects have no effect.
+    pub events: &'a [Arc<EventView>],
+    /// The time of this reading.
+    pub now: Timestamp,
+}
+
+/// The facts about a Job. If the caller cannot read a kind, its list is empty and fewer causes are found.
+pub struct JobFacts<'a> {
+    /// The Job.
+    pub job: &'a JobView,
+    /// Pods of its namespace; those of other owners have no effect.
+    pub pods: &'a [Arc<PodView>],
+    /// Warnings of its namespace; those about other objects have no effect.
     pub events: &'a [Arc<EventView>],
     /// The time of this reading.
     pub now: Timestamp,
@@ -205,6 +220,25 @@ pub fn of_replica_set(facts: &ReplicaSetFacts<'_>) -> Causes {
         found.take_refusal(&refusal);
     }
     found.take_unobserved("ReplicaSet", &set.meta.name, facts.unobserved_since);
+    found.into_causes()
+}
+
+/// Why pods of a Job failed, do not run or were not created.
+#[must_use]
+pub fn of_job(facts: &JobFacts<'_>) -> Causes {
+    let JobFacts { job, pods, events, now } = *facts;
+    let own: Vec<_> = pods.iter().filter(|pod| pod.meta.is_controlled_by(&job.meta.uid)).collect();
+    let mut found = Collected::new(events, now);
+    own.iter().copied().filter(|pod| pod.phase != PodPhase::Succeeded).for_each(|pod| found.take_pod(pod));
+    // The event stays when its cause no longer exists: a newer pod shows that.
+    let last_made = own.iter().filter_map(|pod| pod.meta.created).max();
+    let is_failure = |event: &&Arc<EventView>| event.about_uid == job.meta.uid && event.reason == "FailedCreate" && event.last >= last_made;
+    if let Some(event) = events.iter().filter(is_failure).max_by_key(|event| event.last) {
+        let active = own.iter().filter(|pod| pod.is_active()).count();
+        let missing = i64::from(job.spec.parallelism.unwrap_or(1)) - i64::try_from(active).unwrap_or(i64::MAX);
+        let message = event.message.strip_prefix("Error creating: ").unwrap_or(&event.message);
+        found.take_refusal(&Refusal { about: about("Job", &job.meta.name), missing, message });
+    }
     found.into_causes()
 }
 
