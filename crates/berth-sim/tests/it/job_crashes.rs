@@ -19,7 +19,7 @@ const SOON: Duration = Duration::from_secs(5);
 /// Longer than the delay after three failures.
 const QUIET: Duration = Duration::from_secs(90);
 /// How many orders of events a scenario is run in while calls are lost.
-const SEEDS: u64 = 20;
+const SEEDS: u64 = 3;
 
 /// What happens in one scenario.
 struct Scenario {
