@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_addresses_and_ranges_are_told_in_upstreams_words() {
+    fn faults_of_addresses_and_ranges_are_reported_in_upstreams_words() {
         let check = |check: fn(&str) -> Vec<String>, text: &str, wanted: &str| assert_eq!(check(text).join("; "), wanted, "{text}");
         check(check_ip, "010.0.0.1", "must not have leading 0s");
         check(check_ip, "fd00:0::1", "");

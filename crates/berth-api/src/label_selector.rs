@@ -72,7 +72,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn each_fault_stands_at_its_field() {
+    fn each_fault_is_reported_at_its_field() {
         let selector = serde_json::from_value(json!({
             "matchLabels": {"a b": "x"},
             "matchExpressions": [

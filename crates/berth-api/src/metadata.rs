@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_stands_there_twice_is_taken_once() {
+    fn an_owner_that_is_listed_twice_is_kept_once() {
         let owner = |name: &str, uid: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid});
         let mut twice = meta(json!({"ownerReferences": [owner("a", "u"), owner("b", "v"), owner("a", "u"), owner("c", "u")]}));
         assert_eq!(dedup_owner_references(&mut twice), ["u"]);

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_of_another_kind_is_told_to_have_no_effect() {
+    fn a_key_of_another_kind_is_reported_to_have_no_effect() {
         check(DEPLOYMENT, &["berth.dev/repair"], &["metadata.annotations[berth.dev/repair]: has no effect on a Deployment"]);
         check(Bearer::Object("Pod"), &["berth.dev/steps"], &["metadata.annotations[berth.dev/steps]: has no effect on a Pod"]);
         let beside = "metadata.annotations[berth.dev/steps]: has no effect here; put it into metadata.annotations";

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_quota_lets_in_what_fits_and_says_what_does_not() {
+    fn a_quota_allows_what_fits_and_reports_what_does_not() {
         let bare = || json!({"containers": [container("c", json!({}), json!({}))]});
         let asking = || json!({"containers": [container("c", json!({"cpu": "600m"}), json!({}))]});
         check_charge(json!({}), json!({}), bare(), Ok(""));

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_writes_an_annotation_is_told_and_nobody_else() {
+    fn only_the_writer_of_an_invalid_annotation_gets_a_warning() {
         let wrong = json!({SIM_READY_AFTER: "soon"});
         assert_eq!(pod(&wrong).warnings(Some(&pod(&json!({})))).len(), 1, "kubectl annotate pod");
         assert_eq!(pod(&wrong).warnings(Some(&pod(&wrong))), [""; 0], "a status");
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_annotation_beside_the_template_is_told_where_it_belongs() {
+    fn an_annotation_beside_the_template_gets_a_warning_with_its_correct_place() {
         let right = json!({SIM_READY_AFTER: "3s"});
         let wanted = "metadata.annotations[sim.berth.dev/ready-after]: has no effect here; put it into spec.template.metadata.annotations";
         assert_eq!(deployment(&right, &json!({})).warnings(None), [wanted]);

@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_told_before_the_list_begins_or_breaks_it_off() {
+    fn an_invalid_object_is_an_error_before_the_list_begins_or_interrupts_it() {
         let broken = || {
             let Entry { key, header, create_revision, mod_revision, .. } = Arc::into_inner(entry(1, &Value::Null)).expect("one owner");
             Arc::new(Entry { key, value: "[".into(), header, create_revision, mod_revision })

@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn gates_that_server_and_controllers_have_in_different_positions_are_told_apart() {
+    fn gates_whose_positions_differ_between_server_and_controllers_are_reported_per_component() {
         let gates = |text: &str| FeatureGates::parse(text).expect("known gates");
         let positions =
             GatePositions::new(&gates("PodDeletionCost=false"), &gates("StatefulSetRecreateStrategy=false")).expect("valid names");

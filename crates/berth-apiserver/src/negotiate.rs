@@ -240,14 +240,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_a_hundred_others_is_not_read() {
+    fn media_types_after_a_hundred_others_are_not_read() {
         let after = |count: usize| format!("{}application/json", "a/b;q=0.5,".repeat(count));
         check(&after(CLAUSES_MAX - 1), "Object Json");
         check(&after(CLAUSES_MAX), "refused");
     }
 
     #[test]
-    fn json_is_found_wherever_it_stands() {
+    fn json_is_found_at_any_position() {
         check("", "Object Json");
         check("*/*", "Object Json");
         check("application/json", "Object Json");
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_indented_for_people_unless_they_say_otherwise() {
+    fn json_is_indented_for_people_unless_the_query_disables_it() {
         let curl = Some("curl/8.14.1");
         assert!(is_indented(None, curl) && is_indented(Some(""), Some("Wget/1.21")) && is_indented(None, Some("Mozilla/5.0 (X11)")));
         assert!(is_indented(Some("true"), None) && is_indented(Some("1"), Some("kubectl/v1.36.2")));

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn other_paths_are_told_apart() {
+    fn other_paths_are_distinguished() {
         for (path, expected) in [
             ("/", Route::Root),
             ("/api", Route::CoreVersions),

@@ -484,7 +484,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_is_told_and_nothing_is_made_in_its_place() {
+    fn a_missing_file_is_reported_and_nothing_is_made_in_its_place() {
         for (missing, beside) in [(AUTHORITY_FILE, ADMIN_FILE), (ACCOUNT_KEY_FILE, ADMIN_FILE), (TOKEN_FILE, ADMIN_FILE)] {
             let folder = tempfile::tempdir().expect("a folder");
             load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
@@ -553,7 +553,7 @@ mod tests {
     /// A changed bit could alter a name, a time or a right. With an expiry in the past, the CA and everything that it
     /// signed could even be replaced.
     #[test]
-    fn a_flipped_bit_of_the_authority_is_told_or_changes_nothing() {
+    fn a_flipped_bit_of_the_authority_is_reported_or_changes_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         load(folder.path(), "2026-01-01T00:00:00Z").expect("made");
         let path = folder.path().join("ca.pem");

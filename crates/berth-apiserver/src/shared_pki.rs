@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_overwritten_and_nobody_else_reads_it() {
+    fn nothing_is_overwritten_and_only_the_owner_can_read_it() {
         let home = tempfile::tempdir().expect("a folder");
         let folder = home.path().join("deep/pki");
         init_in(&folder).expect("made");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn certificates_are_made_anew_for_the_same_and_the_authority_stays() {
+    fn certificates_are_renewed_for_the_same_names_and_the_authority_stays() {
         let home = tempfile::tempdir().expect("a folder");
         let folder = home.path();
         init_in(folder).expect("made");

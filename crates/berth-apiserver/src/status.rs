@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_full_store_is_said_with_its_words() {
+    fn a_full_store_is_reported_with_its_own_message() {
         let error = ApiError::NoSpace { message: "no space is left for /registry/pods/a/b".into() };
         let told = json!({"code": 507, "reason": "InsufficientStorage", "message": "no space is left for /registry/pods/a/b"});
         check(error, told);

@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn bookmarks_tell_the_revision_and_the_end_of_a_streaming_list() {
+    fn bookmarks_have_the_revision_and_mark_the_end_of_a_streaming_list() {
         let bookmark = |initial_events_end| WatchEvent::Bookmark { revision: Revision(5), initial_events_end };
         let object = json!({"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"resourceVersion": "5", "creationTimestamp": null}});
         check(WatchForm::Object, &bookmark(false), &json!({"type": "BOOKMARK", "object": object}));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn falling_behind_is_told_as_a_status() {
+    fn falling_behind_is_sent_as_a_status() {
         let status = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure", "message": "too old",
             "reason": "Expired", "code": 410});
         for form in [WatchForm::Object, WatchForm::Metadata(MetaVersion::V1)] {

@@ -283,7 +283,7 @@ mod tests {
 
     /// The changes that enqueue a Deployment: a thousand starting pods do not, one failing pod does.
     #[test]
-    fn a_pod_that_starts_wakes_nobody_and_one_that_fails_does() {
+    fn a_pod_that_starts_enqueues_no_deployment_and_one_that_fails_does() {
         let pod = |phase, waiting: &str| {
             let waiting =
                 Some(ReasonMessage { reason: waiting.to_owned(), ..ReasonMessage::default() }).filter(|said| !said.reason.is_empty());

@@ -479,7 +479,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_recorded_once_each_time_is_told_again_the_next_time() {
+    fn an_event_that_is_recorded_once_per_revision_is_recorded_again_for_the_next_revision() {
         let of = Repeat::OnceOf;
         check(
             &[
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_an_event_that_is_recorded_once_follows_from_what_it_says() {
+    fn the_name_of_an_event_that_is_recorded_once_follows_from_its_content() {
         let name = |uid: &str, message: &str, repeat: Repeat| {
             let rng = Numbers::default();
             match Correlator::default().correlate(&record(uid, message, repeat), at(0), &rng).verdict {
@@ -514,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_that_is_recorded_once_for_its_cause_may_say_it_in_other_words() {
+    fn an_event_that_is_recorded_once_for_its_cause_may_have_another_message() {
         let per = |what: &str| Repeat::OncePer(what.to_owned());
         let events = [(0, "1", "a", per("x")), (5, "1", "b", per("x")), (6, "1", "c", per("y")), (7, "2", "a", per("x"))];
         check(&events, &["new", "known", "new", "new"]);

@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_busy_is_left_alone_for_as_long_as_it_says() {
+    fn a_busy_server_gets_no_retry_before_its_retry_after() {
         let busy = |retry_after| ClusterError::Busy { message: "too many requests".into(), retry_after };
         let looked = |error: ClusterError| ExecutionError::Cluster(error).looked();
         assert!(matches!(looked(busy(Some(Duration::from_secs(7)))), ReconcileResult::NotBefore(after) if after == Duration::from_secs(7)));

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_is_counted_anew_once_pods_count_otherwise_and_not_for_being_scaled() {
+    fn a_set_is_counted_again_once_pods_count_otherwise_and_not_when_it_is_scaled() {
         let mut index = PodIndex::default();
         let owner = OwnerReference { uid: "set".into(), controller: Some(true), ..OwnerReference::default() };
         let labels = [("app", "web")].into();

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn back_off_doubles_to_five_seconds_and_starts_anew_when_forgotten() {
+    fn backoff_doubles_to_five_seconds_and_restarts_when_forgotten() {
         let mut queue = queue();
         let mut delay = || {
             queue.add_rate_limited("a", at(0));
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_object_stays_ahead_for_its_next_looks_until_it_is_new_no_more() {
+    fn a_new_object_stays_ahead_for_its_next_reconciles_until_it_is_no_longer_new() {
         let mut queue = queue();
         queue.add_new("new", at(0));
         assert_eq!(queue.pop(at(0)), Some("new"));

@@ -59,7 +59,7 @@ mod tests {
     use prometheus::Opts;
 
     #[test]
-    fn a_wait_is_told_of_once_and_counted_until_it_ends() {
+    fn a_wait_is_reported_once_and_counted_until_it_ends() {
         let gauge = IntGaugeVec::new(Opts::new("waits", "of a test"), &["controller", "reason"]).expect("a gauge");
         let mut waits = Waits::new("deployment", gauge.clone());
         let key = |name: &str| ObjectKey::new("default", name);

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_that_panics_is_counted_and_made_again_later_and_keeps_nobody_up() {
+    fn a_reconcile_that_panics_is_counted_and_retried_later_and_delays_no_other_key() {
         let world = TestEnv::default();
         let (env, registry) = (world.env(), prometheus::Registry::new());
         let metrics = Metrics::new(&registry).expect("an empty registry");

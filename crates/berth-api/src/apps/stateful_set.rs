@@ -422,7 +422,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_only_says_defaults_does_not_outlive_its_type() {
+    fn a_rolling_update_block_of_only_defaults_does_not_outlive_its_type() {
         let updated = |type_: &str, rolling: Value| {
             let strategy = |strategy: Value| stateful_set(json!({"spec": {"updateStrategy": strategy}}));
             let mut new = strategy(json!({"type": type_, "rollingUpdate": rolling}));

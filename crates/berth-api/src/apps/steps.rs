@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_with_their_place() {
+    fn faults_are_returned_with_their_position() {
         let check = |text: &str, position: usize, part: &str| {
             let error = parse(text).expect_err(text);
             assert!(error.position == position && error.fault.contains(part), "{text}: {error}");

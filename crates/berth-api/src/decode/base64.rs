@@ -89,7 +89,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_no_base64_is_told_at_the_place_that_upstream_tells() {
+    fn invalid_base64_is_reported_at_the_position_that_upstream_reports() {
         for (text, place) in [
             ("YQ", 0),
             ("YWJ", 0),

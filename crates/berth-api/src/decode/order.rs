@@ -131,7 +131,7 @@ mod tests {
 
     /// The expected results are those of a real 1.36.
     #[test]
-    fn faults_stand_in_the_order_of_the_document() {
+    fn faults_are_in_the_order_of_the_document() {
         fn check<K: crate::Kind>(document: &str, expected: &[&str]) {
             let parsed = parse_json(document.as_bytes()).expect("JSON");
             let (_, unknown) = decode::<K>(parsed.value).expect("decodes");
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn at_most_a_hundred_are_told_of() {
+    fn at_most_a_hundred_faults_are_returned() {
         let members: Vec<String> = (0..300).map(|at| format!(r#""m{at}":1,"m{at}":2"#)).collect();
         let document = format!(r#"{{"data":{{{}}},"bogus":1}}"#, members.join(","));
         let faults = faults_in_order(document.as_bytes(), &["bogus".to_owned()]);

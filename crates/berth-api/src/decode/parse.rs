@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_told_of_than_anybody_reads() {
+    fn the_number_and_the_length_of_reported_duplicates_are_limited() {
         let deep = |inner: &str| (0..100).fold(inner.to_owned(), |inner, _| format!(r#"{{"{}":{inner}}}"#, "ä".repeat(1000)));
         let same = format!("{{{}}}", vec![r#""a":1"#; 10_000].join(","));
         let duplicates = parse_json(deep(&same).as_bytes()).expect("JSON").duplicates;

@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_type_is_told_in_the_words_of_upstreams_converter_too() {
+    fn a_wrong_type_is_also_reported_in_the_words_of_upstreams_converter() {
         for (spec, wanted) in [
             (json!({"template": {"metadata": {"labels": "x"}}}), "cannot restore map from string"),
             (json!({"template": {"metadata": {"labels": ["x"]}}}), "cannot restore map from slice"),

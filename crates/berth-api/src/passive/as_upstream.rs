@@ -34,7 +34,7 @@ fn event(patch: &Value) -> Value {
 }
 
 #[test]
-fn what_an_event_tells_does_not_change() {
+fn the_content_of_an_event_does_not_change() {
     check_create::<Event>(&event(&json!({"regarding": {"namespace": "other"}})), &[]);
     check_create::<Event>(&event(&json!({"deprecatedCount": 2})), &["count: Invalid value: \"\": needs to be unset"]);
     check_create::<Event>(
@@ -58,7 +58,7 @@ fn what_an_event_tells_does_not_change() {
 }
 
 #[test]
-fn a_core_event_with_a_time_of_its_own_tells_who_reports() {
+fn a_core_event_with_an_event_time_requires_its_reporting_component() {
     let core = json!({"involvedObject": {"kind": "Pod", "namespace": "n"}, "reason": "r", "action": "a", "reportingInstance": "i"});
     check_create::<CoreEvent>(&named(&core), &[]);
     check_create::<CoreEvent>(
@@ -159,7 +159,7 @@ fn an_address_whose_parent_changes_is_checked_as_a_new_one() {
 }
 
 #[test]
-fn a_finalizer_of_a_namespace_is_told_without_its_place() {
+fn a_fault_in_a_namespace_finalizer_is_reported_without_its_index() {
     check_create::<Namespace>(
         &json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["1"]}}),
         &["spec.finalizers: Invalid value: \"1\": name is neither a standard finalizer name nor is it fully qualified"],
@@ -207,7 +207,7 @@ fn a_volume_stays_where_it_can_be_reached_from() {
 }
 
 #[test]
-fn the_two_sources_of_a_claim_say_the_same() {
+fn the_two_sources_of_a_claim_are_the_same() {
     let claim = |spec: Value| {
         let minimal = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         named(&json!({"spec": merged(minimal, &spec)}))
@@ -384,7 +384,7 @@ fn what_a_variable_takes_from_elsewhere_is_named_well() {
 }
 
 #[test]
-fn a_persistent_volume_has_one_source_that_says_what_its_driver_needs() {
+fn a_persistent_volume_has_one_source_with_the_fields_that_its_driver_requires() {
     let volume = |source: &Value| {
         let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]});
         json!({"metadata": {"name": "a"}, "spec": merged(spec, source)})

@@ -373,7 +373,7 @@ fn cluster_kinds_are_validated() {
 }
 
 #[test]
-fn events_stand_in_the_namespace_of_their_object() {
+fn events_are_in_the_namespace_of_their_object() {
     let event = |namespace: &str| json!({"metadata": {"name": "e", "namespace": namespace}, "involvedObject": {"namespace": "n"}});
     check_create::<CoreEvent>(&event("n"), &[]);
     check_create::<CoreEvent>(&event("default"), &["involvedObject.namespace: Invalid value: \"n\": does not match event.namespace"]);
@@ -499,7 +499,7 @@ fn a_quota_bounds_only_what_its_scopes_are_about() {
 }
 
 #[test]
-fn the_source_of_a_volume_says_what_its_driver_needs() {
+fn the_source_of_a_volume_has_the_fields_that_its_driver_requires() {
     let volume = |source: Value| {
         let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"]});
         named(&json!({"spec": merged(spec, &source)}))

@@ -84,7 +84,7 @@ fn a_projection_has_one_source() {
 }
 
 #[test]
-fn sources_of_volumes_say_what_their_drivers_need() {
+fn sources_of_volumes_have_the_fields_that_their_drivers_require() {
     let iscsi = |patch: Value| json!({"iscsi": merged(json!({"targetPortal": "a", "iqn": "iqn.2001-04.com.example:a", "lun": 0}), &patch)});
     let disk = |patch: Value| json!({"azureDisk": merged(json!({"diskName": "a", "diskURI": "https://a"}), &patch)});
     let quobyte = |registry: &str| json!({"quobyte": {"registry": registry, "volume": "v"}});
@@ -361,7 +361,7 @@ fn check_template(claims: &[&str], spec: &Value, wanted: &[&str]) {
 }
 
 #[test]
-fn volumes_of_claims_come_first_and_stand_for_those_of_their_names() {
+fn volumes_of_claims_come_first_and_replace_those_of_their_names() {
     check_template(
         &["a", "", "a"],
         &json!({"volumes": [{"name": "x", "emptyDir": {}}, {"name": "x", "emptyDir": {}}, {"name": "a"}]}),
@@ -467,7 +467,7 @@ fn values_behind_closed_gates_are_refused_by_name() {
 }
 
 #[test]
-fn what_containers_take_from_elsewhere_is_told_at_upstreams_places() {
+fn faults_in_references_of_pods_are_reported_at_upstreams_paths() {
     check_create::<Pod>(
         &with_container(&json!({"envFrom": [{}, {"configMapRef": {"name": "a"}, "secretRef": {"name": "b"}}]})),
         &[

@@ -77,7 +77,7 @@ fn a_pod_gets_upstreams_defaults() {
 }
 
 #[test]
-fn a_pod_with_scheduling_gates_says_so_from_the_beginning() {
+fn a_pod_with_scheduling_gates_has_the_condition_from_its_creation() {
     let conditions = |gates: Value| {
         let object = json!({"spec": {"containers": [{"name": "c", "image": "i"}], "schedulingGates": gates}});
         let mut pod: Pod = serde_json::from_value(object).expect("a pod");

@@ -58,7 +58,7 @@ fn each_level_takes_what_it_should() {
 }
 
 #[test]
-fn every_check_says_what_it_finds_in_its_releases() {
+fn every_check_reports_its_findings_in_its_releases() {
     let two = |context: Value| {
         let part = |name: &str| json!({"name": name, "securityContext": context});
         json!({"initContainers": [part("i")], "containers": [part("a")], "ephemeralContainers": [part("e")]})
@@ -190,7 +190,7 @@ fn every_check_says_what_it_finds_in_its_releases() {
 }
 
 #[test]
-fn annotations_of_old_say_what_fields_say_now() {
+fn deprecated_annotations_are_checked_in_the_releases_that_read_them() {
     let bare = json!({"containers": [{"name": "a"}]});
     let unconfined = json!({"container.apparmor.security.beta.kubernetes.io/a": "unconfined"});
     let wanted = "forbidden AppArmor profile (annotation must not set AppArmor profile type to \

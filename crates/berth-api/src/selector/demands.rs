@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_looked_at_once_however_many_requirements_there_are() {
+    fn an_object_is_searched_once_however_many_requirements_there_are() {
         let looks = |selector: &str, labels: usize| {
             let labels = (0..labels).map(|at| (format!("l{at}"), "v".to_owned())).collect();
             let object = Counted { labels, looks: Cell::new(0) };

@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_tells_who_did_what_and_how_it_ended() {
+    fn an_event_records_the_user_the_request_and_its_outcome() {
         let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitManagedFields: true\nrules: [{level: RequestResponse, omitStages: [RequestReceived]}]";
         let lines = Lines::default();
         let log = Arc::new(AuditLog::to(Policy::parse(policy).expect("a policy"), Box::new(lines.clone())).expect("a thread"));

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_writer_that_hangs_holds_nobody_up_and_what_is_lost_is_counted() {
+    fn a_writer_that_hangs_delays_no_request_and_lost_events_are_counted() {
         let (written, (go, wait)) = (Arc::new(Mutex::new(Vec::new())), mpsc::channel());
         let log = AuditLog::to(Policy::default(), Box::new(Slow(Arc::clone(&written), wait))).expect("a thread");
         // Dropped before the log in every case, because the log waits for its writer.
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_written_stops_nobody_and_every_lost_event_is_counted() {
+    fn a_log_that_cannot_be_written_stops_no_request_and_every_lost_event_is_counted() {
         let log = AuditLog::to(Policy::default(), Box::new(Full)).expect("a thread");
         let lost = log.dropped.clone();
         for _ in 0..1000 {

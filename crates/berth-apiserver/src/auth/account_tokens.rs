@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_stands_for_its_account() {
+    fn a_token_authenticates_its_account() {
         let user = claims().user();
         assert_eq!((user.name.as_str(), user.uid.as_str()), ("system:serviceaccount:n:s", "s-uid"));
         assert_eq!(user.extra["authentication.kubernetes.io/credential-id"], ["JTI=j"]);

@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn headers_say_who_to_be() {
+    fn headers_name_the_impersonated_user() {
         let headers = [
             ("impersonate-user", "bob"),
             ("impersonate-group", "dev"),

@@ -42,7 +42,7 @@ mod tests {
     use futures::FutureExt as _;
 
     #[tokio::test]
-    async fn one_user_cannot_take_all_memory_and_who_finds_none_is_told_to_come_again() {
+    async fn one_user_cannot_take_all_memory_and_requests_without_memory_are_refused_as_overloaded() {
         let memory = Memory::new("answers", 8 * UNIT_BYTES, Duration::from_millis(1), &FlowCollectors::new().expect("valid names"));
         let reserve = async |user, units| memory.reserve(user, units * UNIT_BYTES).await;
         let whole = reserve("a", 100).await.expect("as much as one may have").expect("counted");

@@ -290,7 +290,7 @@ mod tests {
 
         /// Checks that no waiting request could begin: first in its user's queue, within the user's share, with enough
         /// free seats.
-        fn check_nobody_forgotten(&self) {
+        fn check_no_request_forgotten(&self) {
             let Some((_, _, user)) = self.queues.next.first() else {
                 for line in self.queues.users.values() {
                     let first = line.waiting.front().map(|waiter| line.held + waiter.seats);
@@ -321,7 +321,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn never_more_than_the_seats_and_nobody_is_lost(seats in 1..30_usize, steps in steps()) {
+        fn never_more_than_the_seats_and_no_request_is_lost(seats in 1..30_usize, steps in steps()) {
             let mut world = World::new(seats);
             for step in steps {
                 match step {
@@ -340,7 +340,7 @@ mod tests {
                     }
                 }
                 world.check();
-                world.check_nobody_forgotten();
+                world.check_no_request_forgotten();
             }
             while let Some(number) = world.seated.keys().next().copied() {
                 world.leave(number);
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn users_that_want_nothing_are_not_kept_for_ever() {
+    fn users_without_requests_are_not_kept_indefinitely() {
         let mut world = World::new(4);
         for number in 0..3 * USERS_KEPT {
             let request = world.arrive(&number.to_string(), 1).expect("there is room");

@@ -96,7 +96,7 @@ GET /nope: none
 ";
 
 #[tokio::test]
-async fn two_users_may_do_what_their_roles_say_with_every_verb_and_subresource() {
+async fn two_users_may_do_what_their_roles_allow_with_every_verb_and_subresource() {
     let server = TestServer::start().await;
     put_objects(&server).await;
     bind(&server, "a", "view", json!({"kind": "User", "name": "viewer"})).await;
@@ -148,7 +148,7 @@ fn question(verb: &str, resource: &str) -> Value {
 }
 
 #[tokio::test]
-async fn reviews_say_what_requests_would_find() {
+async fn reviews_return_the_decisions_that_requests_would_get() {
     let server = TestServer::start().await;
     bind(&server, "default", "view", json!({"kind": "User", "name": "alice"})).await;
     let mut alice = server.user("alice", &["dev"]).await;
@@ -279,7 +279,7 @@ async fn others_can_check_the_tokens() {
 }
 
 #[tokio::test]
-async fn who_may_impersonate_is_somebody_else() {
+async fn a_user_with_the_right_to_impersonate_acts_as_the_impersonated_user() {
     let server = TestServer::start().await;
     bind(&server, "default", "view", json!({"kind": "User", "name": "bob"})).await;
     let pods = "/api/v1/namespaces/default/pods";
@@ -304,7 +304,7 @@ async fn who_may_impersonate_is_somebody_else() {
 }
 
 #[tokio::test]
-async fn known_tokens_are_users_and_nobody_can_be_locked_out() {
+async fn known_tokens_are_users_and_anonymous_requests_can_be_refused() {
     let tokens = parse_token_file("secret-1,alice,7,\"dev,ops\"\nsecret-2,bob,\n").expect("a token file");
     let server = TestServer::start_with(Access { tokens, anonymous: Anonymous::Refused, audit: None }).await;
     let mut client = server.nobody().await;
@@ -320,7 +320,7 @@ async fn known_tokens_are_users_and_nobody_can_be_locked_out() {
 }
 
 #[tokio::test]
-async fn the_audit_log_tells_who_did_what_and_no_secrets() {
+async fn the_audit_log_records_users_and_their_requests_and_no_secrets() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("audit.log");
     let policy = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived]\nrules: [{level: RequestResponse}]";

@@ -231,7 +231,7 @@ async fn certificates_that_do_not_count_are_refused() {
 }
 
 #[tokio::test]
-async fn nobody_gives_rights_that_they_do_not_have() {
+async fn no_user_grants_rights_that_the_user_does_not_have() {
     let (_server, mut alice) = server().await;
     let to = |kind: &str, role: &str| json!({"metadata": {"name": "x"}, "roleRef": {"kind": kind, "name": role}, "subjects": [{"kind": "User", "name": "alice"}]});
     let rules = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);

@@ -142,7 +142,7 @@ impl Store for Brittle {
 }
 
 #[tokio::test]
-async fn a_store_that_takes_no_writes_is_told_of_by_health() {
+async fn a_store_that_takes_no_writes_is_reported_by_health_endpoints() {
     let table = Arc::new(ResourceTable::default());
     let store = Arc::new(Brittle(MemoryStore::new(Arc::clone(&table), DEFAULT_HISTORY_BYTES), Mutex::new(Health::Ready)));
     let of = Arc::<Brittle>::clone(&store);

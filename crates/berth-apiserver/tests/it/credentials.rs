@@ -127,7 +127,7 @@ async fn a_renewed_certificate_is_shown_and_a_broken_one_is_not() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn clients_of_an_authority_that_goes_are_nobody_any_more() {
+async fn clients_of_a_removed_authority_are_no_longer_authenticated() {
     let (folder, another) = (TempDir::new().expect("a folder"), TempDir::new().expect("a folder"));
     make(folder.path());
     make(another.path());

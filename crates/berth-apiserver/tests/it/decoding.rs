@@ -84,7 +84,7 @@ async fn json_that_is_not_what_it_should_be_is_refused() {
 }
 
 #[tokio::test]
-async fn members_that_stand_twice_are_refused_where_that_is_asked_for() {
+async fn duplicate_members_are_refused_where_that_is_asked_for() {
     let twice = r#"{"metadata":{"name":"a"},"data":{"k":"1","k":"2"}}"#;
     let strict = "/api/v1/namespaces/default/configmaps?fieldValidation=Strict";
     check(JSON, vec![text(strict, twice, 400, "duplicate field \"data.k\"")]).await;

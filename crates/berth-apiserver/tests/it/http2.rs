@@ -296,7 +296,7 @@ async fn no_more_streams_are_open_at_once_than_are_allowed() {
 }
 
 #[tokio::test]
-async fn an_answer_that_nobody_takes_is_given_up_with_its_seats() {
+async fn a_response_that_no_client_reads_is_given_up_with_its_seats() {
     let limits = Limits { requests_inflight: 1, stall_timeout: Duration::from_millis(200), ..Limits::default() };
     let server = TestServer::start_limited(limits).await;
     server.let_edit("editors").await;
@@ -386,7 +386,7 @@ async fn what_a_connection_has_of_answers_counts_until_it_is_taken() {
 }
 
 #[tokio::test]
-async fn short_answers_that_nobody_takes_keep_their_seats() {
+async fn short_responses_that_no_client_reads_keep_their_seats() {
     let limits = Limits { requests_inflight: 8, queue_wait: Duration::from_millis(50), ..Limits::default() };
     let (server, path) = with_config_map(limits, 10_000).await;
     let mut attacker = Attacker::sips(&server, &path, 60, 1).await;
@@ -489,7 +489,7 @@ async fn answers_take_no_more_memory_together_than_there_is_for_them() {
 }
 
 #[tokio::test]
-async fn a_watch_that_nobody_reads_is_given_up() {
+async fn a_watch_that_no_client_reads_is_given_up() {
     let limits = Limits { watches_per_user: 1, stall_timeout: Duration::from_millis(200), ..Limits::default() };
     let server = TestServer::start_limited(limits).await;
     server.let_edit("editors").await;
@@ -511,7 +511,7 @@ async fn a_watch_that_nobody_reads_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_is_no_http2_at_all_is_told_so_and_closed() {
+async fn a_frame_that_is_not_http2_ends_the_connection_with_a_protocol_error() {
     let server = TestServer::start().await;
     let mut attacker = Attacker::connect(&server, &[]).await;
     attacker.send(&frame(DATA, 0, 0, b"no stream has number 0")).await;

@@ -111,7 +111,7 @@ async fn administrators_and_health_checks_get_in_whatever_others_do() {
 }
 
 #[tokio::test]
-async fn who_may_not_is_told_so_before_the_body_is_read() {
+async fn requests_without_permission_are_refused_before_their_body_is_read() {
     let server = TestServer::start().await;
     let mallory = server.certificate("mallory", &[]);
     for (certificate, headers, code) in [
@@ -178,7 +178,7 @@ async fn connections_of_a_user_are_bounded() {
 }
 
 #[tokio::test]
-async fn strangers_shut_nobody_out_who_proves_who_they_are() {
+async fn anonymous_connections_shut_out_no_authenticated_client() {
     let token = [("authorization", "Bearer secret")];
     let server = TestServer::start_changed(|config| {
         config.limits = Limits { connections: 8, ..Limits::default() };
@@ -206,7 +206,7 @@ async fn strangers_shut_nobody_out_who_proves_who_they_are() {
 }
 
 #[tokio::test]
-async fn failed_handshakes_are_told_of_once_a_second() {
+async fn failed_handshakes_are_logged_once_a_second() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();

@@ -240,7 +240,7 @@ async fn put_objects(admin: &mut Client, entries: &[Entry]) {
 }
 
 #[tokio::test]
-async fn two_users_may_do_what_upstreams_roles_say_with_every_verb_of_every_resource() {
+async fn two_users_may_do_what_upstreams_roles_allow_with_every_verb_of_every_resource() {
     let server = TestServer::start().await;
     let mut admin = server.admin().await;
     for namespace in ["a", "b"] {

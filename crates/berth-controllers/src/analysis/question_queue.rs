@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn another_question_begins_anew_but_not_at_once_and_the_first_ones_answer_is_none_of_its() {
+    fn another_question_starts_over_but_not_at_once_and_ignores_the_answer_to_the_first() {
         let mut desk = QuestionQueue::default();
         let web = key("a", "web");
         desk.want(&web, Some(&question("one")), at(0));

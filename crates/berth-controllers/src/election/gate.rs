@@ -111,7 +111,7 @@ mod tests {
     use std::{sync::atomic::AtomicU64, time::Duration};
 
     #[test]
-    fn nobody_enters_once_its_time_is_over_and_whoever_is_inside_is_waited_for() {
+    fn no_write_begins_once_the_lease_has_expired_and_writes_in_progress_are_waited_for() {
         let time = Arc::new(AtomicU64::new(5));
         let own = Arc::clone(&time);
         let gate = Gate::new(Arc::new(move || Duration::from_secs(own.load(Ordering::Relaxed))));

@@ -115,7 +115,7 @@ fn a_holder_that_does_not_renew_is_gone_and_one_that_does_so_twice_lives() {
 }
 
 #[test]
-fn who_cannot_renew_stops_before_anybody_else_may_begin() {
+fn a_leader_that_cannot_renew_stops_before_another_may_begin() {
     let mut election = leader(seconds(100));
     let next = claim(&mut election, seconds(102));
     election.written(next, Outcome::Unknown, seconds(102), seconds(106));
@@ -139,7 +139,7 @@ fn who_sees_anothers_name_on_its_lease_stops_at_once() {
 }
 
 #[test]
-fn a_lease_that_somebody_touched_or_deleted_stays_its_holders() {
+fn a_lease_that_another_client_changed_or_deleted_stays_with_its_holder() {
     let mut election = leader(seconds(100));
     let next = claim(&mut election, seconds(102));
     election.written(next, Outcome::Raced, seconds(102), seconds(102));

@@ -102,7 +102,7 @@ fn a_pod_of_a_terminating_namespace_is_no_failure() {
 }
 
 #[test]
-fn a_name_that_is_taken_by_our_own_pod_is_success_and_by_another_is_tried_anew() {
+fn a_name_that_is_taken_by_our_own_pod_is_success_and_by_another_is_retried() {
     for (controller, creates) in [("set", 1), ("other", NAME_TRIES)] {
         let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": controller, "controller": true});
         let (carried, calls) = run(plan(vec![vec![pods(1)]]), move |call| {
@@ -186,7 +186,7 @@ fn what_waits_for_a_node_goes_on_when_one_of_them_is_ready() {
 }
 
 #[test]
-fn nobody_acts_for_an_owner_that_is_going() {
+fn no_action_runs_for_an_owner_that_is_terminating_or_deleted() {
     let confirm = || plan(vec![vec![Action::ConfirmAlive { target: reference("web"), reason: Reason::Adopts }], vec![patch("a")]]);
     for (owner, calls_made) in [
         (json!({"metadata": {"uid": "uid-of-web"}}), 2),

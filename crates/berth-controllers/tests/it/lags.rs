@@ -7,7 +7,7 @@ use futures::FutureExt;
 const LAG_MAX: Duration = Duration::from_secs(10);
 
 #[test]
-fn a_cache_whose_watch_brings_nothing_is_told_of_until_it_has_caught_up() {
+fn a_cache_whose_watch_brings_nothing_is_reported_until_it_has_caught_up() {
     let running = Running::start("-*");
     let env = running.world.env();
     let cluster = Arc::new(Faulty::of(&running));

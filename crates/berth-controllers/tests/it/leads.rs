@@ -110,7 +110,7 @@ fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
 
 /// Otherwise it would wait for itself, as for another holder that may be alive.
 #[test]
-fn one_that_was_not_told_that_the_lease_is_its_own_goes_on_as_soon_as_it_sees_that() {
+fn a_candidate_without_an_answer_to_its_lease_write_leads_as_soon_as_it_reads_its_own_lease() {
     let running = Running::start("-*");
     let (leader, took) = take_over(Arc::new(Remote::after(BEFORE_A_LOST_WRITE, &running)), &running, "unanswered");
     let leader = leader.expect("nobody else leads");
@@ -132,7 +132,7 @@ fn a_second_one_is_refused_while_the_first_lives() {
 }
 
 #[test]
-fn who_could_not_renew_in_time_goes_on_unless_another_has_led_meanwhile() {
+fn a_leader_that_could_not_renew_in_time_continues_unless_another_has_held_the_lease_meanwhile() {
     let running = Running::start("-*");
     let leader = take(&running, "alone").0.expect("nobody leads");
     let cluster = led(&running, &leader);

@@ -252,7 +252,7 @@ fn a_pod_that_is_deleted_is_replaced_and_one_that_is_relabelled_released() {
 }
 
 #[test]
-fn background_deletion_takes_all_and_nobody_waits() {
+fn background_deletion_removes_all_and_waits_for_nothing() {
     let running = Running::start("*");
     running.create(Some("default"), &deployment("web", 3));
     running.settle();
@@ -495,7 +495,7 @@ fn refused(prepare: impl FnOnce(&Running), patch: Value) -> (Running, String) {
 }
 
 #[test]
-fn a_set_says_which_security_level_its_pods_violate_and_goes_on_when_it_is_relaxed() {
+fn a_set_reports_which_security_level_its_pods_violate_and_continues_when_it_is_relaxed() {
     let level = |level: &str| json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}});
     let enforce = |running: &Running| running.patch(NAMESPACES, "default", level("baseline"));
     let (running, message) = refused(enforce, json!({"securityContext": {"privileged": true}}));
@@ -506,7 +506,7 @@ fn a_set_says_which_security_level_its_pods_violate_and_goes_on_when_it_is_relax
 }
 
 #[test]
-fn a_set_says_which_limit_range_its_pods_pass() {
+fn a_set_reports_which_limit_its_pods_exceed() {
     let limits = json!([{"type": "Container", "max": {"memory": "1Gi"}}]);
     let range = json!({"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "l"}, "spec": {"limits": limits}});
     let bound = |running: &Running| running.create(Some("default"), &range);

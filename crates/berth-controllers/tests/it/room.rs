@@ -4,7 +4,7 @@ use super::*;
 use berth_workloads::plan::Propagation;
 
 #[test]
-fn a_deployment_of_all_pods_that_can_be_fills_its_bound_says_so_and_can_be_deleted() {
+fn a_deployment_of_the_most_pods_that_can_be_fills_its_bound_reports_that_and_can_be_deleted() {
     let running = Running::start_within(Some(2 << 20), "*", "", "");
     running.create(Some("default"), &deployment("all", 3));
     running.settle();

@@ -82,7 +82,7 @@ fn a_service_leads_to_its_pods_until_it_is_gone() {
 }
 
 #[test]
-fn nothing_is_written_where_somebody_else_says_where_a_service_leads() {
+fn nothing_is_written_for_services_without_a_selector_or_with_an_external_name() {
     let running = Running::start("endpoint,endpointslice");
     running.create(Some("default"), &pod("a", "web"));
     running.says("a", "10.64.0.1", "True");

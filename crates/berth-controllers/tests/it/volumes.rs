@@ -135,7 +135,7 @@ fn a_replace_without_finalizers_leaves_a_claim_in_use_protected() {
 }
 
 #[test]
-fn a_retained_volume_is_released_and_free_again_when_nobody_is_named() {
+fn a_retained_volume_is_released_and_free_again_when_its_claim_ref_is_removed() {
     let running = Running::start("*");
     running.create(None, &volume("keep", "2Gi", &json!({"storageClassName": "manual"})));
     running.settle();

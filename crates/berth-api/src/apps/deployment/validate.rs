@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn the_template_runs_for_ever() {
+    fn the_template_must_run_indefinitely() {
         check_create(
             json!({"template": {"spec": {"restartPolicy": "Never", "activeDeadlineSeconds": 5}}}),
             &[
