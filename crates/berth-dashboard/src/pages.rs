@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_says_all_and_names_may_be_anything() {
+    fn an_address_identifies_its_page_and_names_may_contain_any_character() {
         let all = [
             "/",
             "/?namespace=shop&q=a%20%26b&page=2",

@@ -410,7 +410,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_question_says_how_pods_are_replaced() {
+    fn a_question_states_how_pods_are_replaced() {
         let deployment = |strategy: Value| manner(WorkloadKind::Deployment, &json!({"spec": {"strategy": strategy}}));
         assert_eq!(
             deployment(json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": 1}})),

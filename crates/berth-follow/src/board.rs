@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn an_automatic_rollback_needs_attention_and_says_why() {
+    fn an_automatic_rollback_needs_attention_and_states_why() {
         let why = "Rolled back to revision 1: 2 pods keep crashing.";
         let back = Card {
             rollback: Some(why.to_owned()),

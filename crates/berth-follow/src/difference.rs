@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn differences_are_told_by_the_names_of_what_they_are_in() {
+    fn differences_are_named_by_the_items_that_contain_them() {
         check(|_| (), &[]);
         check(|to| to["spec"]["containers"][0]["image"] = json!("web:2"), &["  spec.containers[web].image: web:1 -> web:2"]);
         check(
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_strangers_do_not_steer_a_terminal_nor_look_like_lines() {
+    fn untrusted_texts_do_not_steer_a_terminal_nor_imitate_lines() {
         let change = Difference { path: "a\u{1b}[2J".to_owned(), from: Some(json!("x\n- spec: y")), to: Some(json!("\u{202e}z")) };
         assert_eq!(change.to_string(), "  a\\u{1b}[2J: \"x\\n- spec: y\" -> \\u{202e}z");
     }

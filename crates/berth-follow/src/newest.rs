@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_stay_and_warnings_do_not_give_way_to_others() {
+    fn the_newest_stay_and_warnings_are_not_replaced_by_others() {
         let mut changes = vec![event("w", "Warning")];
         changes.extend(normal(0..5_003));
         let there = left(changes);
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_anew_is_new_and_what_is_gone_is_not_counted() {
+    fn an_event_that_returns_is_new_and_a_deleted_one_is_not_counted() {
         let gone = Change::Deleted { key: ObjectKey::new("shop", "n1"), revision: Revision(8) };
         let there = left([normal(0..3), vec![gone], normal(0..1), normal(3..5_001)].concat());
         assert!(there.contains("n0") && !there.contains("n1"), "it came again");
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_begins_anew() {
+    fn a_list_starts_from_scratch() {
         let there = left([normal(0..4_999), vec![Change::Restarted], normal(0..4_999)].concat());
         assert_eq!(there.len(), 4_999);
     }

@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_is_in_the_way_it_is_said_what_takes_its_time() {
+    fn where_nothing_blocks_a_rollout_the_message_names_what_it_waits_for() {
         let said = |states: &[PodState], min_ready| {
             let mut present = Present::default();
             states.iter().for_each(|state| present.add(&"u".into(), "p", RolloutRevision(1), *state));

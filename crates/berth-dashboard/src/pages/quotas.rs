@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_full_a_quota_is_is_told_in_percent_of_any_unit() {
+    fn the_use_of_a_quota_is_a_percentage_in_any_unit() {
         let texts = [("1", "4"), ("500m", "1"), ("1Gi", "512Mi"), ("0", "0"), ("?", "1")];
         assert_eq!(texts.map(|(used, hard)| percent(used, hard)), [Some(25), Some(50), Some(200), Some(100), None]);
     }

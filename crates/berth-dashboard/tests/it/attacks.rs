@@ -16,7 +16,7 @@ use tokio::{
 const WEB: &str = "/ns/shop/deployments/web";
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_gets_anything_without_having_signed_in() {
+async fn no_client_gets_anything_without_having_signed_in() {
     let running = start(shop()).await;
     running.page_with("/", &running.sign_in().await, "web").await;
     for path in ["/", WEB, "/nodes", "/quotas", "/ns/shop/deployments/web/undo"] {
@@ -259,7 +259,7 @@ async fn a_cookie_of_an_earlier_process_is_worth_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_is_asked_before_somebody_signs_in_who_then_comes_to_what_needs_attention() {
+async fn nothing_is_requested_before_a_user_signs_in_and_the_sign_in_leads_to_what_needs_attention() {
     let running = start_own(shop()).await;
     for path in ["/", WEB, "/sign-in", "/stream?page=/", "/sign-in?token=AAAA"] {
         running.get(path, "").await;

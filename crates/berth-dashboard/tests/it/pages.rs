@@ -38,7 +38,7 @@ async fn pages_are_as_they_are_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_says_what_stands_in_the_way_in_the_words_of_the_commands() {
+async fn a_page_states_what_blocks_a_rollout_in_the_words_of_the_commands() {
     let running = start(shop()).await;
     let cookie = running.sign_in().await;
     let page = running.page_with(WEB, &cookie, "– web-2-d").await;
@@ -52,7 +52,7 @@ async fn a_page_says_what_stands_in_the_way_in_the_words_of_the_commands() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stream_tells_what_is_new_and_is_gone_on_from_where_it_broke() {
+async fn a_stream_sends_what_is_new_and_resumes_where_it_was_interrupted() {
     let running = start(shop()).await;
     let cookie = running.sign_in().await;
     let page = running.page_with(WEB, &cookie, "web-2-d").await;
@@ -77,7 +77,7 @@ async fn a_stream_tells_what_is_new_and_is_gone_on_from_where_it_broke() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_who_may_not_read_all_sees_the_rest_and_is_told() {
+async fn a_user_who_may_not_read_all_sees_the_rest_and_a_message() {
     let running = start(common::shop_of(&["nodes", "events", "resourcequotas"])).await;
     let cookie = running.sign_in().await;
     let page = running.page_with(WEB, &cookie, "web-2-d").await;
@@ -86,7 +86,7 @@ async fn one_who_may_not_read_all_sees_the_rest_and_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_workload_that_asks_for_what_controllers_do_not_heed_says_so() {
+async fn a_workload_with_a_policy_that_controllers_do_not_honor_has_a_note() {
     let note = "Note: this cluster&#39;s controllers are &lt;b&gt;not&lt;/b&gt; berth&#39;s.";
     for (policy, wanted) in [(json!("TerminationComplete"), true), (json!(null), false)] {
         let all = shop();
