@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn values_that_share_a_key_are_told_apart() {
+    fn values_that_share_a_key_are_distinguished() {
         let recent = Recent::<str>::new();
         let share = |text: &str| recent.share(text.len(), 0, |known| known == text, || text.into());
         assert_eq!([share("a"), share("b"), share("a")].map(|text| text.to_string()), ["a", "b", "a"]);

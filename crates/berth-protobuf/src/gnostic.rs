@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn each_part_stands_where_gnostic_has_it() {
+    fn each_part_is_where_gnostic_has_it() {
         let document = json!({
             "swagger": "2.0",
             "info": {"title": "Kubernetes", "version": "v1"},

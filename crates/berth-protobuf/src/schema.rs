@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_is_whole_and_its_fields_stand_by_number() {
+    fn the_table_is_whole_and_its_fields_are_sorted_by_number() {
         let schema = Schema::get();
         assert!(schema.messages.len() > 400);
         for message in &schema.messages {

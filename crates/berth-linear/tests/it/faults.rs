@@ -4,7 +4,7 @@ use crate::serial_store::{Choice, SerialStore, create, created, deleted, got, go
 use berth_linear::{Checked, Effort, Event, Fault, Operation, Outcome, ResourceVersion, check};
 
 #[test]
-fn what_was_looked_at_is_counted() {
+fn checked_operations_keys_and_unknown_outcomes_are_counted() {
     let history = [created((0, 1), "a", "1", 5), create((0, 1), "b", "2", Outcome::Unknown), got((2, 3), "a", "1", 5)];
     assert_eq!(check(&history, Effort::default()), Ok(Checked { operations: 3, keys: 2, unknown: 1 }));
 }

@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_in_another_store_is_looked_at_before_a_write() {
+    fn a_precondition_on_a_key_of_another_store_is_checked_before_a_write() {
         let store = || Arc::new(MemoryStore::new(Arc::new(()), 1 << 20)) as Arc<dyn Store>;
         let split = SplitStore::new(store(), [(EVENTS.to_owned(), store())]);
         let lease = Key::new("/registry/leases/a/x");

@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn looking_at_a_folder_changes_nothing_in_it() {
+    fn taking_a_folder_as_it_is_changes_nothing_in_it() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("ours");
         Folder::take_as_it_is(dir.path()).expect("nobody has it");
