@@ -246,7 +246,7 @@ fn all_keys() -> Vec<Key> {
 }
 
 #[test]
-fn nothing_is_done_before_somebody_says_yes_to_the_question() {
+fn nothing_is_done_before_the_user_answers_yes_to_the_question() {
     let does = |effect: &Effect| matches!(effect, Effect::CarryOut(_));
     for key in all_keys() {
         for (before, mut state) in [("", workload(Rank::Stuck)), ("list", list())] {
@@ -292,7 +292,7 @@ fn a_number_is_typed_before_it_is_asked_about() {
 }
 
 #[test]
-fn what_is_answered_too_late_asks_nothing_and_what_was_done_is_told() {
+fn a_late_answer_asks_nothing_and_what_was_done_is_shown() {
     let mut state = workload(Rank::Stuck);
     press(&mut state, &[Key::Char('u'), Key::Esc]);
     step(&mut state, Event::Prepared(ask(Verb::Undo), Ok(Prepared::Question(question()))));

@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn the_servers_own_gate_says_whether_it_keeps_records() {
+    fn the_servers_own_gate_shows_whether_it_keeps_records() {
         let line =
             |component: &str, on: u8| format!("kubernetes_feature_enabled{{{component}name=\"RolloutRecords\",stage=\"ALPHA\"}} {on}");
         let of = |lines: &[&str]| records_of(&lines.join("\n"));
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_only_supposed_is_said() {
+    fn notes_state_what_is_only_assumed() {
         let finding = |enabled, source| Finding { gate: Gate::StatefulSetRecreateStrategy, enabled, source, why: "forbidden".to_owned() };
         let note = |enabled, source| finding(enabled, source).note(&feature());
         assert_eq!((note(true, Source::Controllers), note(true, Source::Status)), (None, None));
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn berths_controllers_heed_annotations_that_their_server_does_not_know() {
+    fn berths_controllers_honor_annotations_that_their_server_does_not_know() {
         let written_by = |manager: &str| {
             let json = serde_json::json!({
                 "metadata": {

@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_objects_say_is_neither_harmful_nor_lost_in_json() {
+    fn texts_of_objects_are_neither_harmful_nor_lost_in_json() {
         let said = "a\u{1b}[2J\u{9b}\u{202e}\u{7f}é\n";
         let line = json(&said);
         assert!(matches!(printable(&line), Cow::Borrowed(_)) && !line.contains('\n'), "{line}");

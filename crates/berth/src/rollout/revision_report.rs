@@ -401,7 +401,7 @@ mod tests {
 
     /// Each row of the table of causes.
     #[test]
-    fn the_first_cause_that_applies_is_told() {
+    fn the_first_cause_that_applies_is_reported() {
         let (now, old) = (template("a:2", None, &Value::Null), template("a:1", None, &Value::Null));
         let other = template("a:2", Some("today"), &json!(1));
         let restarted = template("a:2", Some("today"), &Value::Null);
@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cause_is_told_to_programs_under_its_word() {
+    fn a_cause_has_its_word_in_json() {
         let text = |cause: &Cause| serde_json::to_string(cause).expect("JSON");
         let rollback = Cause::Rollback {
             to_revision: RolloutRevision(3),
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn who_it_was_is_told_with_who_says_so() {
+    fn the_author_of_a_change_is_shown_with_the_source_of_the_name() {
         let text = |user, manager, source| by(user, manager, source).to_string();
         assert_eq!(text(Some("alice"), "kubectl-set", Source::Server), "alice (kubectl-set)");
         assert_eq!(text(Some("alice"), "", Source::Server), "alice");
@@ -495,7 +495,7 @@ mod tests {
     }
 
     #[test]
-    fn the_field_manager_is_whoever_wrote_to_the_template_last() {
+    fn the_field_manager_is_the_last_one_that_wrote_to_the_template() {
         let entry = |manager: &str, second: u8, fields: Value| json!({"manager": manager, "time": format!("2026-01-01T00:00:{second:02}Z"), "fieldsV1": fields});
         let template = || json!({"f:spec": {"f:template": {}}});
         let of = |entries: Value| By::of_fields(&json!({"metadata": {"managedFields": entries}})).map(|by| by.manager);
@@ -506,7 +506,7 @@ mod tests {
     }
 
     #[test]
-    fn a_course_is_as_kept_and_of_the_newest_as_its_workload_says() {
+    fn a_course_is_as_recorded_and_for_the_newest_revision_as_its_workload_reports() {
         let begun = Rollout { revision: RolloutRevision(2), began: at(10), former_revision: None, by: None, ended: None };
         let complete = Rollout { ended: Some(Ended::complete(at(25))), ..begun.clone() };
         let superseded = Rollout { ended: Some(Ended::superseded(at(20), RolloutRevision(3), None)), ..begun.clone() };

@@ -396,7 +396,7 @@ fn after_kill_nine_cookies_and_links_of_before_get_nothing() {
 
 /// The process stops while a user has the page open: it ends at once, with code 0.
 #[test]
-fn a_page_that_is_looked_at_holds_up_no_end() {
+fn an_open_page_does_not_delay_the_end_of_the_process() {
     let mut berth = up_with_shop(&[]);
     let (reader, _) = Reader::sign_in(&link_of(&mut berth));
     reader.page_with(WEB, "Restart");

