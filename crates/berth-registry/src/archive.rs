@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_nobody_wrote_are_refused() {
+    fn lines_that_no_archive_contains_are_refused() {
         let first = serde_json::to_string(&header()).expect("JSON");
         let check = |lines: &str, wanted: &str| {
             let told = why(&compressed(&format!("{first}\n{lines}")));

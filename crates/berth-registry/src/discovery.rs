@@ -347,7 +347,7 @@ mod tests {
     }
 
     #[test]
-    fn aggregated_documents_say_the_same() {
+    fn aggregated_documents_have_the_same_content() {
         let core = value(&aggregated_core(built_in()));
         assert_eq!((&core["kind"], &core["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
         assert_eq!(core["items"].as_array().map(Vec::len), Some(1));

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_anew_takes_the_room_of_what_it_replaces() {
+    fn an_object_that_is_written_again_takes_the_room_of_what_it_replaces() {
         let pods: Vec<_> = (0..1000).map(|number| pod(&format!("web-{number}"), 1)).collect();
         let bytes: usize = pods.iter().map(|(entry, _)| entry.value.len()).sum();
         // Twice for each object, and as much again: shards are not equally full.

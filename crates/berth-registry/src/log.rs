@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_is_told_in_order_with_what_the_annotation_says() {
+    fn a_log_has_the_events_of_a_container_in_order_with_the_lines_of_the_annotation() {
         let annotations = json!({"sim.berth.dev/logs": "listening on :8080\nhello"});
         let ready = pod(&running(5, Some(7)), &annotations);
         let told = [START, "listening on :8080", "hello", "simulated container \"c\" is ready"].map(str::to_owned).to_vec();

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_else_watches_is_written_as_fast_as_it_goes() {
+    fn writes_that_no_other_client_watches_are_not_delayed() {
         let shares = Shares::of(64_000);
         let second = |second| Timestamp::from_second(second).expect("a time");
         let delay = |at| shares.delay(resource, "a", second(at));
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_bound_nobody_waits() {
+    fn without_a_bound_no_write_is_delayed() {
         let shares = Shares::default();
         let now = Timestamp::UNIX_EPOCH;
         shares.watched(resource(), "b", now);

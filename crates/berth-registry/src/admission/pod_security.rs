@@ -171,7 +171,7 @@ mod tests {
     use berth_store::{Header, Key, Revision};
 
     #[test]
-    fn so_many_pods_are_looked_at_and_of_more_it_is_told() {
+    fn a_limited_number_of_pods_is_checked_and_a_warning_reports_that_there_are_more() {
         let json = br#"{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"},"spec":{"hostNetwork":true,"containers":[{"name":"c","image":"i"}]}}"#;
         let key = Key::new("/registry/pods/team/p");
         let revision = Revision(1);

@@ -64,7 +64,7 @@ fn every_reference_leads_to_a_schema() {
 }
 
 #[test]
-fn references_never_stand_beside_other_words_and_nothing_is_nullable() {
+fn references_have_no_other_members_and_nothing_is_nullable() {
     fn check(value: &Value) {
         match value {
             Value::Object(members) => {
@@ -142,7 +142,7 @@ fn parameters_are_described_in_upstreams_words() {
 }
 
 #[test]
-fn fields_tell_how_they_are_patched() {
+fn fields_state_how_they_are_patched() {
     let apps = read("apis/apps/v1");
     let field = |name: &str, field: &str| schema(&apps, name)["properties"][field].clone();
     let containers = field("io.k8s.api.core.v1.PodSpec", "containers");

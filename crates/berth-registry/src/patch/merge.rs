@@ -204,7 +204,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn what_nobody_else_touched_becomes_as_wanted_by_changes_too(last in document(), new in document()) {
+        fn an_object_without_other_changes_becomes_as_applied_by_changes_too(last in document(), new in document()) {
             let (last, new) = (json!({"a": stored(last)}), json!({"a": stored(new)}));
             prop_assert_eq!(merge_changes(&last, &new, &last), new);
         }
@@ -216,7 +216,7 @@ pub(super) mod tests {
         }
 
         #[test]
-        fn what_nobody_else_touched_becomes_as_wanted(last in document(), new in document()) {
+        fn an_object_without_other_changes_becomes_as_applied(last in document(), new in document()) {
             let (last, new) = (json!({"a": stored(last)}), json!({"a": stored(new)}));
             let patch = three_way_merge(&last, &new, &last);
             prop_assert_eq!(stored(merge(last, &patch)), stored(new));

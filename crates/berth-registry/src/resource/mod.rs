@@ -480,7 +480,7 @@ mod tests {
     }
 
     #[test]
-    fn groups_stand_together() {
+    fn resources_of_a_group_are_adjacent() {
         let mut groups: Vec<&str> = built_in().all().iter().map(|r| r.group().as_str()).collect();
         groups.dedup();
         let unique: std::collections::BTreeSet<&str> = groups.iter().copied().collect();

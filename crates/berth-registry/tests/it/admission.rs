@@ -23,7 +23,7 @@ fn asking(name: &str, resources: Value) -> Value {
 }
 
 #[test]
-fn new_pods_get_what_limit_ranges_say_and_keep_to_them() {
+fn new_pods_get_the_defaults_of_limit_ranges_and_keep_to_their_limits() {
     let world = World::new();
     limit(&world, "l", json!([{"type": "Container", "max": {"memory": "1Gi"}, "min": {"cpu": "100m"}}]));
     let made = world.made("pods", pod("a"));
@@ -139,7 +139,7 @@ fn workloads_are_warned_about_and_audited_never_refused() {
 }
 
 #[test]
-fn a_stricter_level_tells_of_pods_that_would_be_refused() {
+fn a_stricter_level_warns_of_pods_that_would_be_refused() {
     let world = World::new();
     team(&world, "");
     for name in ["b", "a", "c"] {
@@ -272,7 +272,7 @@ fn what_puts_the_servers_certificate_back_is_named_and_touches_no_other_config_m
 }
 
 #[test]
-fn who_is_told_to_own_fields_of_a_new_object_owns_them() {
+fn managers_that_a_new_object_lists_own_their_fields() {
     let world = World::new();
     let given = json!([{"manager": "before", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
         "fieldsV1": {"f:data": {"f:a": {}, "f:z": {}}}}]);
@@ -320,7 +320,7 @@ fn every_namespace_keeps_the_servers_certificate() {
 }
 
 #[test]
-fn where_no_namespace_is_told_of_the_servers_certificate_none_is_told_of_the_next() {
+fn where_no_namespace_gets_the_servers_certificate_none_gets_the_next() {
     let world = World::new();
     now(world.registry.replace_root_ca("NEXT")).expect("nothing to do");
     world.made("namespaces", json!({"metadata": {"name": "new"}}));

@@ -333,7 +333,7 @@ fn bad_applies_are_refused_with_upstreams_words() {
 }
 
 #[test]
-fn members_that_stand_twice_are_warned_about_or_refused() {
+fn duplicate_members_are_warned_about_or_refused() {
     let world = World::new();
     let bytes = br#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"c"},"data":{"a":"1","a":"2"}}"#;
     let send = |options: &WriteOptions| {
@@ -471,7 +471,7 @@ fn every_kind_can_be_applied_twice() {
 }
 
 #[test]
-fn ports_are_told_apart_by_number_and_protocol() {
+fn ports_are_distinguished_by_number_and_protocol() {
     let world = World::new();
     let service = |ports: Value| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}, "spec": {"ports": ports}});
     applied(&world, "services", service(json!([{"port": 53, "name": "tcp"}])), "a");
@@ -558,7 +558,7 @@ fn a_block_of_defaults_goes_when_the_type_leaves_rolling_update() {
 }
 
 #[test]
-fn a_block_that_says_something_is_refused_beside_another_type() {
+fn a_block_with_other_than_default_values_is_refused_beside_another_type() {
     for (way, change) in WAYS {
         for (sent, shown) in [(json!({"partition": 2}), r#"{"partition":2}"#), (json!({"partition": -1}), r#"{"partition":-1}"#)] {
             let (world, made) = with_defaults();
@@ -582,7 +582,7 @@ fn a_block_of_defaults_that_is_applied_beside_another_type_is_nobodys() {
 }
 
 #[test]
-fn nobody_owns_what_the_server_adds() {
+fn no_manager_owns_what_the_server_adds() {
     let world = World::new();
     let made = |what: &str, object: Value| {
         let body = Body::Json(object.to_string().into_bytes());

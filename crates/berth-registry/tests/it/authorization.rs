@@ -82,7 +82,7 @@ fn a_write_of_roles_and_bindings_counts_as_soon_as_it_is_answered() {
 }
 
 #[test]
-fn a_policy_that_lost_the_changes_is_read_anew() {
+fn a_policy_that_lost_the_changes_is_read_again() {
     let world = world();
     assert!(!may(&world.registry, &alice(), "get", "pods"));
     world.made(ROLES, role("r", "", &["pods"], &["get"]));
@@ -188,7 +188,7 @@ fn what_other_servers_write_counts_after_a_second_or_nothing_is_decided() {
 }
 
 #[test]
-fn where_watches_do_not_tell_how_far_they_are_roles_and_bindings_are_read_anew() {
+fn where_watches_do_not_report_their_progress_roles_and_bindings_are_listed_again() {
     let (world, way) = late_world();
     let other = World::beside(&world);
     way.is_late.store(true, Ordering::SeqCst);
@@ -207,7 +207,7 @@ fn where_watches_do_not_tell_how_far_they_are_roles_and_bindings_are_read_anew()
 }
 
 #[test]
-fn a_machine_that_stood_still_while_the_store_was_asked_decides_all_the_same() {
+fn a_machine_that_was_suspended_during_a_request_to_the_store_still_decides() {
     let (world, way) = late_world();
     let other = World::beside(&world);
     way.is_late.store(true, Ordering::SeqCst);
@@ -238,7 +238,7 @@ fn who_gives_up_waiting_for_the_policy_leaves_what_was_known_to_others() {
 }
 
 #[test]
-fn nobody_grants_what_they_do_not_have() {
+fn no_user_grants_what_the_user_does_not_have() {
     let world = world();
     world.made(ROLES, role("own", "", &["pods"], &["get", "list"]));
     world.made(BINDINGS, binding("own", "Role", "own", "alice"));

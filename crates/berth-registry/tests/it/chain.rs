@@ -349,7 +349,7 @@ fn what_names_an_object_stays_as_it_is() {
 }
 
 #[test]
-fn a_scale_a_binding_and_an_eviction_are_carried_out_as_they_were_changed() {
+fn a_scale_a_binding_and_an_eviction_are_executed_as_they_were_changed() {
     let world = World::new();
     world.made("deployments.apps", deployment("d"));
     world.made("pods", pod("p"));
@@ -382,7 +382,7 @@ fn held(world: &World) -> (Value, usize) {
 }
 
 #[test]
-fn nothing_is_charged_and_no_turn_is_held_while_somebody_is_asked() {
+fn nothing_is_charged_and_no_lock_is_held_while_a_plug_in_decides() {
     let world = Arc::new(World::new());
     quota(&world, &json!({"services": "9", "pods": "9"}));
     let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
@@ -455,7 +455,7 @@ fn another_generated_name_is_asked_about_while_nothing_is_charged_for_the_one_th
 }
 
 #[test]
-fn a_namespace_that_goes_while_somebody_is_asked_gets_nothing_new() {
+fn a_namespace_that_terminates_while_a_plug_in_decides_gets_nothing_new() {
     let world = Arc::new(World::new());
     world.made("namespaces", json!({"metadata": {"name": "n"}}));
     let inside = Arc::clone(&world);
@@ -489,7 +489,7 @@ fn several_are_asked_in_their_order_and_the_first_refusal_counts() {
 }
 
 #[test]
-fn a_scale_says_nothing_about_pods_and_is_not_judged_by_their_levels() {
+fn a_scale_has_no_pod_template_and_is_not_checked_against_pod_security_levels() {
     let world = World::new();
     let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}});
     world.merge("namespaces", "default", labels).expect("labelled");
@@ -504,7 +504,7 @@ fn a_scale_says_nothing_about_pods_and_is_not_judged_by_their_levels() {
 
 /// The documented order must be this one.
 #[test]
-fn the_order_of_plug_ins_is_as_the_architecture_tells_it() {
+fn the_order_of_plug_ins_is_as_the_architecture_documents_it() {
     let text = include_str!("../../../../ARCHITECTURE.md");
     let table = text.split_once("| plug-in |").expect("the table").1;
     let rows = table.lines().skip(2).take_while(|line| line.starts_with('|'));
@@ -544,7 +544,7 @@ fn a_write_whose_stages_take_long_lets_others_have_their_turn_between_them() {
 }
 
 #[test]
-fn who_is_refused_to_fill_an_aggregated_role_with_a_conflict_does_not_try_for_ever() {
+fn a_conflict_of_an_aggregated_role_with_a_plug_in_is_not_retried_indefinitely() {
     const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
     let world = World::new();
     let selector = json!({"clusterRoleSelectors": [{"matchLabels": {"part-of": "g"}}]});

@@ -9,7 +9,7 @@ fn at<'a>(object: &'a Value, pointer: &str) -> &'a Value {
 }
 
 #[test]
-fn the_server_says_uid_time_generation_and_version_whatever_the_client_sends() {
+fn the_server_sets_uid_time_generation_and_version_whatever_the_client_sends() {
     let world = World::new();
     let mut object = deployment("d");
     object["metadata"]["uid"] = "mine".into();
@@ -121,7 +121,7 @@ fn unknown_fields_are_dropped_reported_or_refused() {
 }
 
 #[test]
-fn a_namespace_is_labelled_active_and_held_by_its_finalizer() {
+fn a_namespace_is_labeled_active_and_held_by_its_finalizer() {
     let world = World::new();
     let made = world.made("namespaces", json!({"metadata": {"name": "ns"}}));
     assert_eq!(at(&made, "/metadata/labels"), &json!({"kubernetes.io/metadata.name": "ns"}));

@@ -161,7 +161,7 @@ fn pods_are_deleted_gracefully() {
 }
 
 #[test]
-fn what_nobody_looks_at_is_gone_and_not_shown_and_what_lingers_is() {
+fn a_deleted_object_is_returned_unless_the_caller_does_not_need_it_and_a_terminating_one_always() {
     let check = |grace_period_seconds: i64, is_last_unseen: bool, is_shown: bool| {
         let world = World::new();
         world.made("pods", bound("p"));
@@ -291,7 +291,7 @@ fn a_collection_is_deleted_as_selected() {
 }
 
 #[test]
-fn a_collection_that_is_large_is_deleted_whole_and_told_in_part() {
+fn a_collection_that_is_large_is_deleted_whole_and_returned_in_part() {
     let world = World::new();
     for number in 0..6 {
         let mut object = labelled(&format!("c{number}"), "x", "1");

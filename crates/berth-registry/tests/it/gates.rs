@@ -125,7 +125,7 @@ fn terminating_replicas_are_new_only_where_the_gate_is_on_and_kept_where_they_ar
 }
 
 #[test]
-fn stored_fields_are_read_whatever_the_gates_say() {
+fn stored_fields_are_read_whatever_the_gates_are() {
     let mut world = World::new();
     world.made(DEPLOYMENTS, with_policy(&json!("TerminationComplete")));
     world.merge("deployments.apps/status", "d", json!({"status": {"terminatingReplicas": 1}})).expect("valid");

@@ -135,7 +135,7 @@ fn a_change_of_what_is_old_is_tried_again_on_what_is_there() {
 }
 
 #[test]
-fn nothing_to_change_is_said_of_what_is_there() {
+fn a_patch_without_effect_is_decided_on_the_current_version() {
     let (world, far) = changed_elsewhere();
     let here = world.get("configmaps", "c").expect("there");
     // On the cached version, this patch would change nothing.
@@ -167,7 +167,7 @@ fn a_refusal_is_of_what_is_there() {
 
 /// Applies to a current cached version too: the error is the invalid field, not a conflict.
 #[test]
-fn a_fault_is_a_fault_on_the_second_look_too() {
+fn an_invalid_field_is_an_error_on_the_second_try_too() {
     let (world, far) = far();
     let mut here = world.made("configmaps", config_map("c"));
     far.learn(C);
@@ -238,7 +238,7 @@ fn a_pod_is_made_on_one_question_and_bound_on_none() {
 }
 
 #[test]
-fn a_quota_that_is_there_bounds_whoever_comes() {
+fn a_current_quota_limits_every_create() {
     let (world, far) = far();
     world.made(
         "resourcequotas",

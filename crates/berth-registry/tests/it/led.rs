@@ -81,7 +81,7 @@ fn what_a_refused_write_has_taken_is_given_back() {
 }
 
 #[test]
-fn a_dry_run_and_what_changes_nothing_are_answered_as_ever() {
+fn a_dry_run_and_a_patch_without_effect_are_answered_as_before() {
     let world = World::new();
     world.made("configmaps", config_map("c"));
     let first = led(&world, "default/none;a;1");

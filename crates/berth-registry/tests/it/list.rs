@@ -61,7 +61,7 @@ fn bad_selectors_are_refused_with_upstreams_words() {
 }
 
 #[test]
-fn selectors_of_more_requirements_than_anybody_writes_are_refused() {
+fn selectors_of_more_requirements_than_allowed_are_refused() {
     let world = World::new();
     world.made("configmaps", labelled("a", "x", "1"));
     let many = |one: fn(usize) -> String, count: usize| (0..count).map(one).collect::<Vec<_>>().join(",");
@@ -87,7 +87,7 @@ fn fill(world: &World, count: usize) {
 }
 
 #[test]
-fn looking_through_many_objects_lets_others_have_their_turn() {
+fn a_search_through_many_objects_yields_to_other_requests() {
     let world = World::new();
     fill(&world, 20_000);
     let at = collection("configmaps");
@@ -186,7 +186,7 @@ fn pages_show_one_snapshot_and_count_what_remains() {
 }
 
 #[test]
-fn a_selected_page_says_nothing_of_what_remains() {
+fn a_selected_page_does_not_count_what_remains() {
     let world = World::new();
     for (name, value) in [("a", "1"), ("b", "2"), ("c", "1"), ("d", "2"), ("e", "1")] {
         world.made("configmaps", labelled(name, "x", value));

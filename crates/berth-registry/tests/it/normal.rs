@@ -96,7 +96,7 @@ fn an_empty_value_in_a_template_does_what_it_does_upstream() {
 }
 
 #[test]
-fn a_write_that_only_says_an_empty_value_changes_nothing() {
+fn a_write_of_only_empty_values_changes_nothing() {
     let world = World::new();
     let made = world.made("configmaps", config_map("c"));
     let empty = json!({"metadata": {"labels": {}, "annotations": {"a": null}}, "data": {}, "binaryData": {}});

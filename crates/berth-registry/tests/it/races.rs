@@ -176,7 +176,7 @@ fn an_unconditional_update_wins_in_the_end() {
 }
 
 #[test]
-fn a_deletion_looks_again_at_what_has_changed() {
+fn a_deletion_is_retried_on_what_has_changed() {
     let registry = contended(2);
     now(registry.delete(&Actor::System, &target("configmaps", "c"), &DeleteOptions::default())).expect("deleted");
     assert!(matches!(now(registry.get(&target("configmaps", "c"), &Default::default())), Err(ApiError::NotFound { .. })));

@@ -216,7 +216,7 @@ fn who_creates_sends_none_of_it_either() {
 }
 
 #[test]
-fn nobody_owns_the_records() {
+fn no_manager_owns_the_records() {
     for (way, send) in WAYS {
         let world = made();
         let change = |d: &mut Value| {
@@ -361,7 +361,7 @@ fn only_controllers_write_what_became_of_a_rollout() {
 /// The progress of a rollout in steps, the results of analyses and the completion of a rollout are protected too, with
 /// any gates. A user cannot skip a step or end all steps by writing that they passed.
 #[test]
-fn only_controllers_write_where_a_rollout_stands() {
+fn only_controllers_write_the_progress_of_a_rollout() {
     for gates in [on(), FeatureGates::default()] {
         for key in ["berth.dev/step", "berth.dev/analysis", "berth.dev/completed-revision", "berth.dev/completed-at", "berth.dev/progress"]
         {

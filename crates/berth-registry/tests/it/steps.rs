@@ -21,7 +21,7 @@ fn refusal(annotations: &Value) -> String {
 }
 
 #[test]
-fn who_asks_says_whom_and_what() {
+fn an_analysis_step_requires_a_provider_and_a_query() {
     let asks = "25%, analysis, 100%";
     let whole = json!({STEPS: asks, PROVIDER: "prod", QUERY: "up"});
     assert_eq!(refusal(&whole), "");

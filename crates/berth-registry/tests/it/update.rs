@@ -393,7 +393,7 @@ fn a_replaced_pod_keeps_what_admission_gave_it() {
 }
 
 #[test]
-fn owners_that_stand_there_twice_are_taken_once() {
+fn owners_that_are_listed_twice_are_kept_once() {
     let world = World::new();
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"});
     let mut object = config_map("c");
@@ -404,7 +404,7 @@ fn owners_that_stand_there_twice_are_taken_once() {
 }
 
 #[test]
-fn a_volume_says_since_when_it_is_in_its_phase_and_a_class_that_it_is_new() {
+fn a_volume_has_the_time_of_its_phase_transition_and_a_class_starts_at_generation_one() {
     let world = World::new();
     let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}});
     let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec});

@@ -153,7 +153,7 @@ fn a_version_of_the_future_stays_silent_but_a_streaming_list_waits_for_it() {
 }
 
 #[test]
-fn a_reader_in_the_process_is_told_each_time_it_has_caught_up() {
+fn a_reader_in_the_process_gets_a_bookmark_each_time_it_has_caught_up() {
     let world = World::new();
     let mut watch = world.watch("configmaps", &WatchOptions { progress: true, ..from("") });
     seen(&mut watch);

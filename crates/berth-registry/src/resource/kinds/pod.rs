@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_tell_when_the_last_was() {
+    fn restarts_include_the_time_of_the_last_one() {
         let mut restarted = running("a");
         restarted["restartCount"] = json!(3);
         check(json!({"phase": "Running", "containerStatuses": [restarted]}), ["1/1", "Running", "3"]);

@@ -13,7 +13,7 @@ use upstream::Upstream;
 
 /// A decoded kind is stored as it is encoded again.
 #[test]
-fn what_decodes_is_encoded_as_its_schema_says() {
+fn what_decodes_is_encoded_as_its_schema_requires() {
     let schemas = Schemas::new();
     let (mut seen, mut taken, mut refused, mut wrong) = (BTreeSet::new(), 0, 0, Vec::new());
     for resource in built_in().stored().filter(|resource| resource.read_only.is_empty()) {
