@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_tell_how_long_they_took_and_what_is_said_counts_more() {
+    fn timings_are_learned_from_pods_and_given_timings_take_precedence() {
         let learned = LearnedTimings::from(&Snapshot::of_documents([pod("a", 3), pod("b", 9), pod("c", 4)]), &[]);
         let Timings { start, stop } = learned.of(&web(), None, None);
         let seconds = [start.typical, start.fastest, start.slowest].map(|time| time.as_secs());
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn events_tell_where_no_pod_does() {
+    fn timings_are_learned_from_events_where_no_pod_has_them() {
         let event = |reason: &str, at: &str| {
             json!({"kind": "Event", "metadata": {"name": reason, "namespace": "shop"}, "reason": reason, "lastTimestamp": at,
                 "involvedObject": {"kind": "Pod", "namespace": "shop", "name": "web-7d4b9-x1"}})
@@ -371,7 +371,7 @@ mod tests {
 
     /// A StatefulSet's pods have the same names again. The other pods are known to be deleted by now.
     #[test]
-    fn events_tell_how_long_pods_took_that_are_gone() {
+    fn stop_times_of_deleted_pods_are_learned_from_events() {
         let event = |reason: &str, message: &str, pod: &str, uid: &str, second: i64| {
             let at = Timestamp::from_second(1_800_000_000 + second).expect("in range").to_string();
             json!({"kind": "Event", "reason": reason, "message": message, "lastTimestamp": at,
@@ -418,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_something_holds_tells_how_long_it_took_to_stop() {
+    fn the_stop_time_is_learned_from_a_pod_that_is_held() {
         let mut held = pod("a", 3);
         held["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:01:00Z");
         held["metadata"]["deletionGracePeriodSeconds"] = json!(30);

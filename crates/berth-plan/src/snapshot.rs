@@ -447,7 +447,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_stand_for_their_items_and_templates_tell_no_time() {
+    fn lists_are_replaced_by_their_items_and_templates_have_no_time() {
         let pod = json!({"metadata": {"name": "a", "uid": "a", "managedFields": [{"manager": "m", "time": "2026-03-01T10:00:09Z"}]}});
         let web = json!({"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "web", "uid": "w"},
             "spec": {"template": {"metadata": {"creationTimestamp": "2030-01-01T00:00:00Z"}, "spec": {"startTime": "2030-01-01T00:00:00Z"}}},
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_writes_the_status_is_the_controller() {
+    fn the_writer_of_the_status_is_the_controller() {
         let check = |object: Value, wanted: Controllers| {
             let (found, why) = Snapshot::of_documents([object]).controllers();
             assert_eq!(found, wanted, "{why}");

@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_says_what_happens_to_how_many_and_why() {
+    fn a_step_states_what_happens_to_how_many_pods_and_why() {
         let check = |kind: StepKind, reason: &str, text: &str| {
             assert_eq!(Step { at: Duration::ZERO, kind, reason: reason.to_owned() }.to_string(), text);
         };

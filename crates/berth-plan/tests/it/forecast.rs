@@ -41,7 +41,7 @@ fn termination_complete_waits_for_each_pod_and_never_has_more_than_its_bound() {
 }
 
 #[test]
-fn a_full_quota_is_foretold_and_so_is_that_the_rollout_goes_on_when_there_is_room() {
+fn a_forecast_reports_a_full_quota_and_that_the_rollout_continues_when_there_is_room() {
     let quota = |pods: u32| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": pods.to_string()}}});
     let tight = foretell(vec![quota(4), deployment(3, &rolling(3, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()));
     let kinds: Vec<TroubleKind> = tight.troubles.iter().map(|trouble| trouble.kind).collect();
@@ -62,7 +62,7 @@ fn a_full_quota_is_foretold_and_so_is_that_the_rollout_goes_on_when_there_is_roo
 }
 
 #[test]
-fn pods_that_no_node_takes_are_foretold() {
+fn a_forecast_reports_pods_that_no_node_fits() {
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "n1"},
         "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});
     let mut web = deployment(2, &rolling(0, 1, "TerminationComplete"));
@@ -148,7 +148,7 @@ fn a_pod_counts_as_available_after_min_ready_seconds_and_each_goes_by_a_rule() {
 }
 
 #[test]
-fn a_budget_that_a_rollout_does_not_heed_is_foretold() {
+fn a_forecast_reports_a_budget_that_a_rollout_ignores() {
     let budget = |least: u32| {
         json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all", "namespace": "default"},
         "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}})
@@ -162,7 +162,7 @@ fn a_budget_that_a_rollout_does_not_heed_is_foretold() {
 }
 
 #[test]
-fn what_files_do_not_tell_is_named() {
+fn a_forecast_names_what_its_files_lack() {
     let forecast = |objects: Vec<Value>| {
         let suppositions = Suppositions { controllers: Some(Controllers::Berth), ..suppositions(5, 20) };
         forecast(&Snapshot::of_documents(objects), &edit(WorkloadKind::Deployment, new_image()), &suppositions).expect("a forecast")
@@ -228,7 +228,7 @@ fn a_seed_decides_all_and_pods_take_as_long_as_others_did() {
 }
 
 #[test]
-fn policies_are_told_side_by_side() {
+fn policies_are_compared_side_by_side() {
     let snapshot = Snapshot::of_documents([deployment(4, &rolling(1, 1, "TerminationStarted"))]);
     let alternatives = compare(&snapshot, &edit(WorkloadKind::Deployment, new_image()), &suppositions(5, 20)).expect("forecasts");
     let told: Vec<(&str, u32)> = alternatives.iter().map(|one| (one.policy, one.forecast.workloads[0].pods.value)).collect();
@@ -303,7 +303,7 @@ fn what_a_server_answers_counts_in_place_of_the_change() {
 }
 
 #[test]
-fn a_chart_tells_what_the_forecast_tells() {
+fn a_chart_shows_what_the_forecast_contains() {
     let change = edit(WorkloadKind::Deployment, new_image());
     let forecast = foretell(vec![deployment(3, &rolling(1, 0, "TerminationComplete"))], &change);
     let charts = charts(&forecast, &change);
@@ -365,7 +365,7 @@ fn what_fails_in_a_snapshot_goes_on_failing() {
 
 /// The new template fails, because of its annotation.
 #[test]
-fn a_way_back_is_foretold() {
+fn a_forecast_includes_an_automatic_rollback() {
     let mut old = deployment(3, &rolling(1, 0, "TerminationStarted"));
     old["metadata"]["annotations"] = json!({"berth.dev/auto-rollback": "OnDeadline"});
     old["spec"]["progressDeadlineSeconds"] = json!(60);

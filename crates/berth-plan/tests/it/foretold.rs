@@ -226,7 +226,7 @@ fn check(seed: u64) {
 }
 
 #[test]
-fn what_is_foretold_is_what_happens() {
+fn a_forecast_is_what_happens() {
     seeds::run(0..15, check);
 }
 

@@ -119,7 +119,7 @@ fn a_paused_deployment_whose_pods_do_not_come_never_completes() {
 }
 
 #[test]
-fn a_step_that_waits_for_somebody_is_where_a_plan_ends() {
+fn a_forecast_ends_at_a_step_that_waits_for_a_user() {
     let with_steps = |image: &str| {
         let mut web = deployment(4, &rolling(1, 0, "TerminationStarted"));
         web["metadata"]["annotations"] = json!({"berth.dev/steps": "50%, 30s, 75%, pause, 100%"});

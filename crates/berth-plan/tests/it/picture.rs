@@ -38,7 +38,7 @@ fn three_policies_are_drawn_as_they_were() {
 const BROKEN: &str = include_str!("../../testdata/broken-db.json");
 
 #[test]
-fn how_each_strategy_mends_a_broken_stateful_set_is_drawn_as_it_was() {
+fn how_each_strategy_repairs_a_broken_stateful_set_is_drawn_as_before() {
     let suppositions = Suppositions {
         controllers: Some(Controllers::Berth),
         start: Some(Duration::from_secs(4)),

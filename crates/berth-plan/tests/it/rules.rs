@@ -96,7 +96,7 @@ fn who_goes_back_is_the_one_whose_template_fails() {
 }
 
 #[test]
-fn what_gives_way_to_nothing_has_not_gone_back() {
+fn a_failed_rollout_without_a_former_revision_is_not_rolled_back() {
     let mut web = deployment(2, &rolling(1, 0, "TerminationStarted"));
     web["metadata"]["annotations"] = json!({"berth.dev/auto-rollback": "OnDeadline"});
     web["spec"]["progressDeadlineSeconds"] = json!(60);
@@ -118,7 +118,7 @@ fn fewer_pods_than_the_strategy_promises_are_no_trouble_where_there_were_no_more
 }
 
 #[test]
-fn each_refusal_has_its_kind_and_no_name_that_is_drawn_anew() {
+fn each_refusal_has_its_kind_and_no_generated_name() {
     // The pods request no resources, so a quota that was created later rejects further ones.
     let pods = || vec![pod("a", ready("2026-03-01T10:00:04Z"))];
     let objects = [vec![quota("default", "cpus", &json!({"requests.cpu": "9"}))], cluster(1, pods())].concat();
@@ -137,7 +137,7 @@ fn each_refusal_has_its_kind_and_no_name_that_is_drawn_anew() {
 }
 
 #[test]
-fn a_trouble_is_told_once_of_each_workload_whatever_its_figures() {
+fn a_trouble_is_reported_once_for_each_workload_whatever_its_figures() {
     let tight = quota("default", "few", &json!({"pods": "5"}));
     let both = |image: &str| {
         ["web", "till"].map(|name| with_image(image, named(name, deployment(2, &rolling(2, 0, "TerminationStarted"))))).to_vec()
@@ -155,7 +155,7 @@ fn a_trouble_is_told_once_of_each_workload_whatever_its_figures() {
 }
 
 #[test]
-fn quotas_and_budgets_of_other_namespaces_are_not_told_of() {
+fn quotas_and_budgets_of_other_namespaces_are_not_reported() {
     let elsewhere = |object: Value| {
         let mut object = named("other", object);
         object["metadata"]["namespace"] = json!("elsewhere");
@@ -182,7 +182,7 @@ fn quotas_and_budgets_of_other_namespaces_are_not_told_of() {
 }
 
 #[test]
-fn a_budget_is_told_of_each_time_that_it_has_fewer_than_before() {
+fn a_budget_is_reported_when_it_first_has_fewer_pods_than_before() {
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all", "namespace": "default"},
         "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}}});
     let forecast =
@@ -312,7 +312,7 @@ fn a_pod_is_available_at_the_moment_when_its_time_is_over() {
 }
 
 #[test]
-fn a_rollout_may_stand_still_as_long_as_its_step_lasts_or_its_pods_take() {
+fn a_rollout_may_pause_as_long_as_its_step_lasts_or_its_pods_take() {
     let mut old = deployment(2, &rolling(1, 0, "TerminationStarted"));
     old["metadata"]["annotations"] = json!({"berth.dev/steps": "50%, 3h, 100%"});
     let new = with_image("main:2", old.clone());
@@ -432,7 +432,7 @@ fn a_run_that_never_completes_is_none_of_the_complete_ones() {
 }
 
 #[test]
-fn pods_that_nobody_can_place_and_claims_that_nobody_knows_are_supposed() {
+fn pods_that_no_node_fits_are_reported_and_claims_without_a_known_volume_are_supposed_to_get_one() {
     // A node that only pods refer to accepts no more pods. A claim of the set gets a volume.
     let mut objects = cluster(1, vec![pod("a", ready("2026-03-01T10:00:04Z"))]);
     objects.push(node("n2", "1", false));
@@ -457,7 +457,7 @@ fn pods_that_nobody_can_place_and_claims_that_nobody_knows_are_supposed() {
 }
 
 #[test]
-fn pods_go_on_failing_as_they_did_and_so_do_those_of_their_set() {
+fn pods_continue_to_fail_as_they_did_and_so_do_those_of_their_set() {
     let of = |status: Value| {
         let mut snapshot = Snapshot::of_documents(cluster(1, vec![pod("web-1-b", status)]));
         snapshot.at = "2026-03-01T10:30:00Z".parse().expect("a time");
@@ -535,7 +535,7 @@ fn two_edits_of_one_object_are_one_change() {
 
 /// They do not support berth's annotations, so no step holds them.
 #[test]
-fn kubernetes_controllers_heed_none_of_berths_annotations() {
+fn kubernetes_controllers_honor_none_of_berths_annotations() {
     let is_complete = |controllers: Controllers| {
         let mut web = deployment(4, &rolling(1, 0, "TerminationStarted"));
         web["metadata"]["annotations"]["berth.dev/steps"] = json!("25%, pause, 100%");

@@ -45,7 +45,7 @@ fn container(state: &Value) -> Value {
 }
 
 #[test]
-fn where_nothing_tells_pods_start_in_ten_seconds_and_take_their_grace_period() {
+fn without_evidence_pods_start_in_ten_seconds_and_take_their_grace_period() {
     let mut web = deployment(2, &rolling(1, 0, "TerminationStarted"));
     web["spec"].as_object_mut().expect("a spec").remove("podReplacementPolicy");
     web["spec"]["template"]["spec"].as_object_mut().expect("a spec").remove("terminationGracePeriodSeconds");
@@ -70,7 +70,7 @@ fn a_forecast_ends_where_it_has_made_as_many_writes_as_it_may() {
 }
 
 #[test]
-fn a_pod_tells_how_long_it_took_to_start_if_it_was_never_restarted() {
+fn the_start_time_is_learned_from_pods_that_were_never_restarted() {
     let started = |status: Value| {
         let forecast = of_cluster(cluster(1, vec![pod("web-1-a", status)]), "2026-03-01T11:00:00Z", scaled(2));
         (forecast.workloads[0].start.typical.as_secs(), forecast.workloads[0].start.source)
@@ -143,7 +143,7 @@ fn what_cannot_be_started_never_starts_and_what_is_only_slow_does() {
 }
 
 #[test]
-fn one_that_is_ready_clears_the_template_wherever_it_stands() {
+fn a_ready_pod_clears_the_template_whatever_its_position() {
     let stuck = json!({"phase": "Pending", "startTime": "2026-03-01T10:00:00Z", "containerStatuses": [container(&json!({"waiting": {"reason": "CreateContainerError"}}))]});
     let set_pod = |name: &str, status: &Value| {
         let mut pod = pod(name, status.clone());
@@ -194,7 +194,7 @@ fn a_priority_is_that_of_pods_that_have_it_and_a_node_that_is_not_ready_takes_no
 }
 
 #[test]
-fn who_writes_the_status_tells_more_than_nodes_and_fields_do() {
+fn the_writer_of_the_status_counts_more_than_nodes_and_fields_do() {
     let workload = |by: &[&str], policy: Value| {
         let entries: Vec<Value> = by.iter().map(|manager| json!({"manager": manager})).collect();
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "uid": "web", "managedFields": entries}, "spec": {"podReplacementPolicy": policy}})
@@ -253,7 +253,7 @@ fn what_a_server_is_asked_about_is_what_changes() {
 }
 
 #[test]
-fn a_stateful_sets_pods_are_named_and_go_by_a_rule_and_a_recreation_is_foretold() {
+fn a_stateful_sets_pods_are_named_and_deleted_by_a_rule_and_a_recreation_is_forecast() {
     let set = stateful_set(2, &json!({"updateStrategy": {"type": "Recreate"}, "podManagementPolicy": "Parallel"}));
     let forecast = foretell(vec![set], &edit(WorkloadKind::StatefulSet, new_image()));
     let web = &forecast.workloads[0];
@@ -297,14 +297,14 @@ fn a_new_template_that_crashes_takes_what_the_strategy_promises() {
 }
 
 #[test]
-fn of_no_runs_nothing_is_told() {
+fn a_spread_of_no_runs_is_empty() {
     let snapshot = Snapshot::of_documents([deployment(2, &json!({}))]);
     let spread = forecast_many(&snapshot, &edit(WorkloadKind::Deployment, new_image()), &suppositions(5, 20), 0, |_| ()).expect("no run");
     assert_eq!((spread.runs, spread.complete, spread.pods, spread.available, spread.p95), (0, 0, 0, 0, Duration::ZERO));
 }
 
 #[test]
-fn a_quota_that_the_change_brings_counts_and_its_peak_is_told_with_its_time() {
+fn a_quota_of_the_change_counts_and_its_peak_is_reported_with_its_time() {
     let quota = |pods: u32| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": pods.to_string()}}});
     let web = |image: &str| {
         let mut web = deployment(2, &rolling(1, 0, "TerminationComplete"));
@@ -335,7 +335,7 @@ fn both_kinds_are_changed_at_once_each_by_what_it_knows() {
 
 /// Eighteen MiB of pods: the store of a forecast keeps the last sixteen MiB of changes.
 #[test]
-fn a_cluster_of_more_bytes_than_are_remembered_of_changes_is_foretold() {
+fn a_cluster_of_more_bytes_than_the_store_keeps_of_changes_is_forecast() {
     let padding = "x".repeat(200 << 10);
     let of_others = (0..90).map(|n| {
         let mut other = pod(&format!("other-{n}"), ready("2026-03-01T10:00:04Z"));

@@ -19,7 +19,7 @@ fn rolled(policy: &str) -> Forecast {
 }
 
 #[test]
-fn a_text_tells_bounds_quotas_nodes_and_what_it_supposes() {
+fn a_text_states_bounds_quotas_nodes_and_what_it_supposes() {
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": "9"}}});
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1", "uid": "n1"},
         "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});
@@ -44,7 +44,7 @@ fn a_text_tells_bounds_quotas_nodes_and_what_it_supposes() {
 
 /// The sentences for a user's confirmation.
 #[test]
-fn consequences_say_how_many_pods_are_deleted_created_and_stay_and_how_it_ends() {
+fn consequences_state_how_many_pods_are_deleted_created_and_stay_and_how_it_ends() {
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": "4"}}});
     let scaled = Edits { replicas: Some(6), ..Edits::default() };
     let said =
@@ -64,7 +64,7 @@ fn consequences_say_how_many_pods_are_deleted_created_and_stay_and_how_it_ends()
 }
 
 #[test]
-fn how_long_pods_take_is_told_with_by_what_it_is_known() {
+fn the_timings_of_pods_are_stated_with_their_source() {
     let took = |objects: Vec<Value>, kind: WorkloadKind| {
         let mut snapshot = Snapshot::of_documents(objects);
         snapshot.at = "2026-03-01T11:00:00Z".parse().expect("a time");
@@ -99,7 +99,7 @@ fn how_long_pods_take_is_told_with_by_what_it_is_known() {
 }
 
 #[test]
-fn a_spread_and_the_victims_are_told_in_words() {
+fn a_spread_and_the_victims_are_printed_in_words() {
     let snapshot = Snapshot::of_documents([deployment(3, &rolling(1, 0, "TerminationStarted"))]);
     let change = edit(WorkloadKind::Deployment, new_image());
     let spread = forecast_many(&snapshot, &change, &suppositions(5, 20), 2, |_| ()).expect("forecasts");
