@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_an_answer_that_says_so_or_none_for_too_long() {
+    fn a_failure_is_a_failing_answer_or_none_for_too_long() {
         let all = [
             Outcome::Waits { why: NoAnswer::UnknownProvider },
             Outcome::Passed { answer: answer(1.0) },

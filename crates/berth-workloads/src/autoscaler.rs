@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn an_autoscaler_that_nothing_acts_on_says_so_once() {
+    fn an_autoscaler_that_nothing_acts_on_gets_an_inactive_condition_once() {
         let now = "2026-01-01T00:00:00.5Z".parse().expect("a time");
         let made = plan(&view(&json!({"desiredReplicas": 0})), now);
         let [Action::Patch { target, subresource, patch, .. }] = &made.stages[0].actions[..] else { panic!("{made:?}") };

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_address_is_written_to_the_status_and_told_of_each_time_that_none_is_left_once() {
+    fn the_address_is_written_to_the_status_with_an_event_each_time_and_an_exhausted_range_has_one_event() {
         let json = json!({"metadata": {"namespace": "ns", "name": "s", "uid": "u"}, "spec": {"type": "LoadBalancer"},
             "status": {"loadBalancer": {"ingress": []}}});
         let service = ServiceView::decode(json.to_string().as_bytes(), Revision(6)).expect("a Service");

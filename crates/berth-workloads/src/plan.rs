@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn a_merge_patch_says_what_differs() {
+    fn a_merge_patch_contains_what_differs() {
         let check = |old: Value, new: Value, patch: Option<Value>| assert_eq!(merge_patch(&old, &new), patch);
         check(json!({"a": 1}), json!({"a": 1}), None);
         check(json!({"a": 1, "b": 2}), json!({"b": 3, "c": 4}), Some(json!({"a": null, "b": 3, "c": 4})));

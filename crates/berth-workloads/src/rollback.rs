@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_anybody_remembers_is_remembered_in_the_order_of_the_last_who_tells() {
+    fn templates_of_all_objects_are_remembered_in_the_order_of_the_last_object() {
         let all = |objects: &[Annotations]| remembered(objects);
         assert_eq!(all(&[with("b,a"), with("a,b,c")]), "a,b,c");
         assert_eq!(all(&[with("old,a"), with("a,b")]), "old,a,b");
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn each_reason_to_stay_is_told_by_its_own_word() {
+    fn each_reason_to_stay_has_its_own_word() {
         let about = About { kind: "Pod", name: "web-0".to_owned() };
         let cause = Cause { kind: Kind::Quota, pods: 1, about, evidence: String::new() };
         let all = [Stays::BroughtBack, Stays::NoneFails, Stays::NotItsOwn(cause), Stays::NothingBefore, Stays::CompleteBefore];

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_is_of_one_revision_and_tells_who_began_it() {
+    fn a_record_names_its_revision_and_the_user_who_began_it() {
         let rollout = Rollout::of(&begun(), RolloutRevision(3)).expect("a record");
         assert_eq!((rollout.former_revision, rollout.by.expect("a user").user.as_deref()), (Some(RolloutRevision(1)), Some("alice")));
         assert_eq!(Rollout::of(&begun(), RolloutRevision(4)), None, "left over");
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_tells_its_cause_and_what_came_next() {
+    fn an_end_has_its_cause_and_the_next_revision() {
         let about = About { kind: "Pod", name: "web-0".to_owned() };
         let cause = Cause { kind: Kind::ImagePull, pods: 1, about, evidence: "cannot pull its image".to_owned() };
         let standing = || "1 of its 2 pods are not available".to_owned();

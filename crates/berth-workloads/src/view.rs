@@ -555,7 +555,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_pod_is_not_up_is_told_once_for_each_reason() {
+    fn each_reason_why_a_pod_is_not_up_is_returned_once() {
         let waits = |name: &str, reason: &str| json!({"name": name, "state": {"waiting": {"reason": reason}}});
         let pod = decode(&json!({"metadata": {"name": "p"}, "status": {
             "conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}],

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_the_way_is_told_before_what_waits_for_it() {
+    fn causes_are_ranked_before_the_waits_for_them() {
         let of = |kind: Kind| match cause(kind) {
             Obstacle::Cause(cause) => cause,
             Obstacle::Wait(wait) => panic!("{wait}"),
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn every_line_says_what_comes_next_and_its_commands_are_filled() {
+    fn every_obstacle_states_what_comes_next_and_its_commands_are_filled() {
         for obstacle in Kind::ALL.into_iter().map(cause).chain(waits().into_iter().map(Obstacle::Wait)) {
             assert!(!obstacle.next().is_empty());
             for ToDo { text, command } in obstacle.to_do(CONTEXT) {

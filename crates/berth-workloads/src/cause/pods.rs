@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crash_is_told_with_exit_code_and_last_words() {
+    fn a_crash_is_reported_with_exit_code_and_last_words() {
         let end = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
         let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}});
         let text = "container main ended with exit code 137 (OOMKilled), restarted 3 times";
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_that_does_not_start_says_what_is_known() {
+    fn a_pod_that_does_not_start_is_reported_with_what_is_known() {
         let pending = |init: Value, main: Value| {
             let status = json!({"phase": "Pending", "initContainerStatuses": init, "containerStatuses": main});
             pod(&json!({}), &json!({"nodeName": "n1"}), &status)

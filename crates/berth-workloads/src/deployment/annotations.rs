@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_told_of_policies_that_are_some_and_of_no_others() {
+    fn sets_get_valid_policies_and_no_others() {
         for (key, good, bad) in [
             (BERTH_AUTO_ROLLBACK, "OnDeadline", "Always"),
             (BERTH_STEPS, "10%, 5m, 50%, pause, 100%", "10 of them"),

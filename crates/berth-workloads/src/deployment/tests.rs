@@ -147,7 +147,7 @@ fn every_pod_that_holds_a_place_counts_against_the_limit() {
 }
 
 #[test]
-fn terminating_pods_are_those_that_the_status_tells_of_or_the_pods() {
+fn terminating_pods_are_counted_by_the_status_or_else_from_the_pods() {
     let check = |status: Value, wanted: i64| {
         let sets = [set("a", 1, status, &none())];
         look(&deployment(1, None), &sets, NOBODY, |observed| assert_eq!(observed.terminating(), wanted));
@@ -184,7 +184,7 @@ fn set_that_is_seen() -> ReplicaSetView {
 }
 
 #[test]
-fn a_set_shrinks_while_its_status_tells_of_more_pods_than_it_wants() {
+fn a_set_shrinks_while_its_status_has_more_pods_than_its_spec() {
     look(&deployment(9, None), &two(), LEFT, |observed| {
         let shrinking = [None, Some(0), Some(1)].map(|growing| observed.shrinking(growing).map(|set| set.meta.name.to_string()));
         assert_eq!(shrinking, [Some("a".to_owned()), None, Some("a".to_owned())]);
@@ -321,7 +321,7 @@ fn a_single_set_gets_all_pods_that_are_wanted() {
 }
 
 #[test]
-fn a_scaling_that_waits_gives_way_to_a_new_template() {
+fn a_scaling_that_waits_is_superseded_by_a_new_template() {
     let terminating = json!({"replicas": 10, "terminatingReplicas": 6, "observedGeneration": 1});
     let old = |status: &Value| set("a", 10, status.clone(), &sized_for(10, None));
     check(&deployment(15, COMPLETE), &[old(&terminating)], NOBODY, &["a for 15"]);
@@ -491,7 +491,7 @@ fn a_deployment_is_available_with_as_many_pods_as_may_not_be_missing() {
 }
 
 #[test]
-fn a_failure_stays_as_it_was_first_told_until_it_is_another() {
+fn a_failure_stays_as_it_was_first_recorded_until_it_is_another() {
     let failing = |status: &str, reason: &str, second: i64| {
         let since = Timestamp::from_second(second).expect("a time");
         let failure = json!({"type": "ReplicaFailure", "status": status, "reason": reason, "message": "m", "lastTransitionTime": since});
@@ -610,7 +610,7 @@ fn recorded(mut view: DeploymentView) -> DeploymentView {
 }
 
 #[test]
-fn a_rollout_has_begun_where_the_status_tells_of_none_or_of_another() {
+fn a_rollout_has_begun_where_the_status_is_about_none_or_another() {
     let check = |before: Option<(&str, &str)>, is_recorded: bool, generation: i64, wanted: &str| {
         let (set, counts) = under_way(generation);
         let view = deployment(5, None);
@@ -638,7 +638,7 @@ fn a_rollout_has_begun_where_the_status_tells_of_none_or_of_another() {
 }
 
 #[test]
-fn progress_is_told_only_with_a_deadline_and_of_a_deployment_that_stays() {
+fn progress_is_reported_only_with_a_deadline_and_a_pause_only_of_a_deployment_that_stays() {
     let (set, counts) = under_way(1);
     let paused = |deadline: Option<i32>, deleted: bool| {
         let mut view = said(deployment(5, None), &counts, "ReplicaSetUpdated", "");
@@ -701,7 +701,7 @@ fn a_status_is_written_at_once_with_a_revision_with_news_and_when_the_rollout_is
 }
 
 #[test]
-fn a_set_that_is_tried_again_tells_what_it_waits_for() {
+fn a_set_whose_create_is_retried_reports_what_it_waits_for() {
     let pods = Left(LeftBehind { active: 5, ..NOBODY }, PodCounts::default());
     for last_error in [None, Some("exceeded quota: q")] {
         let plan = plan_of(&deployment(3, None), &[], &pods, last_error);

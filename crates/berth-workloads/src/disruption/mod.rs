@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_people_should_know_is_told_once() {
+    fn events_about_a_budget_are_recorded_once() {
         let told =
             |spec: &serde_json::Value, status: &serde_json::Value, pods: &[PodView]| told(&plan_of(&budget(spec, status), pods, &|_| None));
         let spec = json!({"minAvailable": 1});
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn it_looks_again_when_the_first_granted_eviction_runs_out_and_writes_only_what_differs() {
+    fn a_budget_is_requeued_when_the_first_granted_eviction_expires_and_only_differences_are_written() {
         let spec = json!({"minAvailable": 1});
         let granted = json!({"disruptedPods": {"p0": "2026-01-01T00:09:30Z", "p1": "2026-01-01T00:08:30Z"}});
         let first = plan_of(&budget(&spec, &granted), &pods(3, 0), &|_| None);

@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pod_is_ready_finished_or_terminating_as_it_says() {
+    fn a_pod_is_ready_finished_or_terminating_as_its_fields_state() {
         let of = |status: Value, deleted: Option<&str>| {
             let pod = pod(&json!({"metadata": {"name": "p", "deletionTimestamp": deleted}, "status": status}));
             [pod.is_ready, pod.is_finished, pod.is_terminating]
@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_is_what_its_spec_says() {
+    fn a_service_is_what_its_spec_defines() {
         let of = |spec: Value, deleted: Option<&str>| {
             let json = json!({"metadata": {"name": "s", "deletionTimestamp": deleted}, "spec": spec});
             let service = ServiceView::decode(json.to_string().as_bytes(), Revision(4)).expect("a Service");

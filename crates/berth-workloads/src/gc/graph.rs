@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn an_owner_that_nobody_has_seen_is_looked_for() {
+    fn an_owner_that_was_never_observed_is_enqueued() {
         let mut graph = Graph::default();
         assert_eq!(graph.apply(seen("a", &[owner("o", None)], Deletion::None)), delete(&["o"]));
         assert_eq!(graph.apply(seen("a", &[owner("o", None)], Deletion::None)), delete(&[]), "only when it is named anew");
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn orphaning_is_asked_for_and_nodes_that_nobody_names_are_forgotten() {
+    fn orphaning_is_requested_and_nodes_that_no_dependent_names_are_forgotten() {
         let mut graph = Graph::default();
         let work = graph.apply(seen("o", &[], Deletion::Orphan));
         assert_eq!((work.orphan.len(), work.delete.len()), (1, 0));
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn dependents_tell_of_foreground_deletion() {
+    fn dependents_show_a_foreground_deletion() {
         let mut graph = Graph::default();
         graph.apply(seen("o", &[], Deletion::None));
         assert_eq!(graph.dependents(&"o".into()), Dependents::None);

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_told_by_kind_and_finalizer() {
+    fn remaining_objects_are_reported_by_kind_and_finalizer() {
         let remaining = Remaining {
             objects: [("pods.".to_owned(), 2), ("deployments.apps".to_owned(), 1)].into(),
             finalizers: [("example.com/hold".to_owned(), 1)].into(),
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_deleted_is_told_with_all_reasons() {
+    fn failed_deletions_are_reported_with_all_reasons() {
         let failures = vec!["pods: no".to_owned(), "secrets: busy".to_owned()];
         let remaining = Remaining { objects: [("pods.".to_owned(), 1)].into(), failures, ..Remaining::default() };
         let told = text(&conditions(&[], &remaining, at(5)), "NamespaceDeletionContentFailure");

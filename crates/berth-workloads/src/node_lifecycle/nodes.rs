@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn any_sign_of_life_starts_the_grace_anew() {
+    fn any_sign_of_life_restarts_the_grace_period() {
         let ready = node(Some("True"));
         let first = Watched::observe(None, &ready, Some(&lease(5)), at(100));
         let since = |node: &NodeView, renewed: Option<i64>| {
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_lost_keeps_its_heartbeat_and_is_told_of_if_it_was_ready() {
+    fn a_node_that_is_lost_keeps_its_heartbeat_and_has_an_event_if_it_was_ready() {
         let lost = |ready: &str| {
             let node = node(Some(ready));
             let watched = Watched::observe(None, &node, None, at(100));

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stay_begins_when_the_taint_says_since_when_it_is_there() {
+    fn a_stay_begins_only_with_the_time_that_the_taint_was_added() {
         let unstamped = node("True", &json!([{"key": "a", "effect": "NoExecute"}]));
         check(&pod(&json!([{"key": "a", "operator": "Exists", "tolerationSeconds": 5}])), &unstamped, 1000, &[], None);
     }
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn why_a_pod_leaves_stands_in_its_condition_and_in_events() {
+    fn the_reason_of_an_eviction_is_in_the_condition_and_in_events() {
         let mut pod = pod(&json!([]));
         let plan_of = |pod: &BoundPodView| {
             let node = node("Unknown", &unreachable());

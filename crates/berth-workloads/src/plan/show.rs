@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn an_action_says_what_is_done_to_which_object_and_why() {
+    fn an_action_states_what_is_done_to_which_object_and_why() {
         let check = |action: Action, text: &str| assert_eq!(read_back(action).to_string(), text);
         let confirm = |target| Action::ConfirmAlive { target, reason: Reason::Adopts };
         check(confirm(object(REPLICA_SETS, "web")), "confirm that ReplicaSet shop/web is there: it is about to adopt an object");

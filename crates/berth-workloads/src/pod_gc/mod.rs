@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn finished_pods_that_go_anyway_do_not_count() {
+    fn finished_pods_that_are_deleted_anyway_do_not_count() {
         let finished = |index: i64| {
             let mut pod = pod(&format!("p{index:05}"), if index < 2 { "there" } else { "here" });
             (pod.phase, pod.meta.created) = (PodPhase::Succeeded, Some(at(index)));

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_that_are_not_available_yet_go_first_unless_a_cost_says_otherwise() {
+    fn pods_that_are_not_available_yet_are_deleted_first_unless_a_cost_decides_otherwise() {
         let second = 1_000_000_000;
         let (available, new) = (ready("a", 0, 0), ready("b", 8 * second, 0));
         let dear = PodView { deletion_cost: 1, ..new.clone() };

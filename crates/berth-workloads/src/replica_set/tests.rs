@@ -95,7 +95,7 @@ fn as_many_pods_as_are_wanted_come_and_go() {
 }
 
 #[test]
-fn one_look_makes_and_deletes_five_hundred_pods_at_most() {
+fn one_plan_creates_and_deletes_five_hundred_pods_at_most() {
     assert_eq!(BURST_PODS, 500);
     check(&replicas(500), &[], &["1. create 500 pods of ReplicaSet shop/web: 500 wanted, 0 there"]);
     check(&replicas(2_147_483_647), &[], &["1. create 500 pods of ReplicaSet shop/web: 2147483647 wanted, 0 there"]);
@@ -130,7 +130,7 @@ fn the_dash_is_left_out_where_the_name_has_no_room_for_it() {
 }
 
 #[test]
-fn a_template_without_labels_makes_no_pods_and_says_so() {
+fn a_template_without_labels_creates_no_pods_and_the_status_states_why() {
     for labels in [None, Some(BTreeMap::new())] {
         let mut unlabelled = set(&json!({}));
         Arc::make_mut(&mut unlabelled.template).metadata.get_or_insert_default().labels = labels;
@@ -142,7 +142,7 @@ fn a_template_without_labels_makes_no_pods_and_says_so() {
 }
 
 #[test]
-fn what_failed_last_time_stands_in_the_status() {
+fn the_last_error_is_in_the_status() {
     let Some(Action::Patch { target, subresource, patch, .. }) = planned(&replicas(1), &[], Some("quota")).stages[0].actions.pop() else {
         panic!("a status")
     };
@@ -152,7 +152,7 @@ fn what_failed_last_time_stands_in_the_status() {
 }
 
 #[test]
-fn counts_that_bind_nobody_may_be_written_later_and_equal_ones_are_not_written() {
+fn counts_that_bind_no_controller_may_be_written_later_and_equal_ones_are_not_written() {
     let urgency =
         |set: &ReplicaSetView, pods: &[PodView]| match planned(set, pods, None).stages.pop().and_then(|mut stage| stage.actions.pop()) {
             Some(Action::Patch { urgency, .. }) => Some(urgency),
@@ -197,7 +197,7 @@ fn pods_are_adopted_and_released_before_anything_else() {
 }
 
 #[test]
-fn deleted_pods_keep_their_place_where_the_annotation_says_so() {
+fn deleted_pods_are_replaced_late_where_the_annotation_requires_it() {
     let going = |name: &str| pod(name, &json!({"metadata": {"deletionTimestamp": "1970-01-01T00:03:00Z"}}));
     let pods = [going("a"), going("b"), pod("c", &json!({}))];
     let complete = |replicas: i64| {
@@ -221,7 +221,7 @@ fn a_set_without_a_valid_selector_is_left_alone() {
 }
 
 #[test]
-fn pods_that_become_available_later_are_looked_at_then() {
+fn a_set_is_requeued_when_its_next_pod_becomes_available() {
     let waits = |since: &str| {
         let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": since}]);
         pod(since, &json!({"status": {"conditions": conditions}}))
@@ -232,7 +232,7 @@ fn pods_that_become_available_later_are_looked_at_then() {
 }
 
 #[test]
-fn the_ages_of_chosen_pods_are_told_but_not_where_all_go() {
+fn the_ages_of_chosen_pods_are_reported_but_not_where_all_are_deleted() {
     let since = |name: &str, since: &str| {
         let conditions = json!([{"type": "Ready", "status": "True", "lastTransitionTime": since}]);
         pod(name, &json!({"status": {"conditions": conditions}}))

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waits_that_last_are_told_but_those_of_recreate_have_events_of_their_own() {
+    fn lasting_waits_have_events_but_those_of_recreate_have_their_own() {
         let set = StatefulSetView::default();
         let told = |wait: Wait| wait_event(&set, &wait).map(|event| format!("{:?} {}: {}", event.severity, event.reason, event.message));
         let text = "Normal WaitingForPodDeletion: waiting for 2 pods of older templates to be deleted manually (OnDelete)";

@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_of_other_controllers_are_told_from_those_of_users_and_of_berth() {
+    fn writes_of_other_controllers_are_distinguished_from_those_of_users_and_of_berth() {
         let owners =
             json!({"f:metadata": {"f:labels": {"f:app": {}}, "f:ownerReferences": {".": {}, "k:{\"uid\":\"1\"}": {}}}, "f:spec": {}});
         let labels = json!({"f:metadata": {"f:labels": {"f:ownerReferences": {}}}, "f:ownerReferences": {}});

@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn metadata_is_read_wherever_it_stands_and_what_is_behind_it_is_not() {
+    fn metadata_is_read_at_any_position_and_what_follows_it_is_not() {
         assert_eq!(name(r#"{"kind": "Pod", "spec": {"metadata": {"name": "b"}}, "metadata": {"name": "a"}}"#), Ok("a".to_owned()));
         assert_eq!(name(r#"{"metadata": {"name": "a"}, "spec": not JSON"#), Ok("a".to_owned()));
     }

@@ -132,7 +132,7 @@ fn a_claim_takes_the_smallest_volume_that_will_do() {
 }
 
 #[test]
-fn a_selector_is_heeded() {
+fn a_selector_is_honored() {
     let class = class(json!({"provisioner": "kubernetes.io/no-provisioner"}));
     let volume = volume(json!({}));
     let none = "ProvisioningFailed: no volume plugin matched name: kubernetes.io/no-provisioner";
@@ -167,7 +167,7 @@ fn a_claim_goes_on_where_it_was_interrupted() {
 }
 
 #[test]
-fn a_claim_that_names_its_volume_waits_for_it_or_is_told_why_not() {
+fn a_claim_that_names_its_volume_waits_for_it_or_has_an_event_with_the_reason() {
     let claim = claim(json!({"spec": {"volumeName": "v"}}));
     let with = |volume: Option<&VolumeView>, expected: &[&str]| {
         check_claim(&claim::ClaimState { named: volume, ..state(&claim, None) }, expected);
@@ -209,7 +209,7 @@ fn making_a_volume_takes_its_time() {
 }
 
 #[test]
-fn a_claim_without_a_volume_is_told_why() {
+fn a_claim_without_a_volume_has_an_event_with_the_reason() {
     let (late, foreign) = (class(json!({"volumeBindingMode": "WaitForFirstConsumer"})), class(json!({"provisioner": "example.com/disk"})));
     let (claim_, classless) = (claim(json!({})), claim(json!({"spec": {"storageClassName": ""}})));
     let (waiting, placed) = ([user("a", ""), user("b", "")], user("c", "node"));
@@ -324,7 +324,7 @@ fn a_volume_is_held_back_while_it_is_bound() {
 }
 
 #[test]
-fn a_volume_is_made_as_the_claim_asks_and_its_class_says() {
+fn a_volume_is_created_as_its_claim_and_its_class_require() {
     let told = json!({"metadata": {"annotations": {"volume.kubernetes.io/storage-provisioner": "berth.dev/simulated"}},
         "spec": {"resources": {"requests": {"storage": "2Gi", "example.com/iops": "5"}}}});
     let (claim, class) = (claim(told), class(json!({"mountOptions": ["noatime"]})));
@@ -355,7 +355,7 @@ fn a_volume_is_made_as_the_claim_asks_and_its_class_says() {
 }
 
 #[test]
-fn a_claim_that_has_forgotten_its_volume_is_lost_and_told_of_once() {
+fn a_claim_that_has_forgotten_its_volume_is_lost_and_reported_once() {
     let forgot = json!({"metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}, "status": {"phase": "Bound"}});
     let message = "ClaimLost: Bound claim has lost reference to PersistentVolume. Data on the volume is lost!";
     let lost = r#"data status: {"accessModes":null,"capacity":null,"phase":"Lost"}"#;
@@ -364,7 +364,7 @@ fn a_claim_that_has_forgotten_its_volume_is_lost_and_told_of_once() {
 }
 
 #[test]
-fn a_claim_has_its_volume_when_all_three_say_so() {
+fn a_claim_has_its_volume_when_annotation_spec_and_status_agree() {
     let of = |completed: bool, volume: &str, phase: &str| {
         let annotations = if completed { json!({"pv.kubernetes.io/bind-completed": "yes"}) } else { json!({}) };
         claim(json!({"metadata": {"annotations": annotations}, "spec": {"volumeName": volume}, "status": {"phase": phase}}))
@@ -414,7 +414,7 @@ fn a_selector_that_cannot_be_read_takes_no_volume() {
 }
 
 #[test]
-fn nobody_recycles_a_volume_and_one_that_goes_is_not_deleted_twice() {
+fn no_volume_is_recycled_and_one_that_is_terminating_is_not_deleted_twice() {
     let orphan = |policy: &str, deleted: Option<&str>| {
         volume(json!({
             "metadata": {"deletionTimestamp": deleted, "annotations": {"pv.kubernetes.io/provisioned-by": "berth.dev/simulated"}},
@@ -441,7 +441,7 @@ fn a_volume_made_here_goes_where_its_claim_has_another() {
 }
 
 #[test]
-fn what_people_should_know_of_a_binding_is_told_once() {
+fn a_binding_failure_is_recorded_once_as_a_warning() {
     let none = claim::plan(&state(&claim(json!({})), None));
     let told: Vec<_> = none.events.iter().map(|event| (event.severity, event.repeat.clone(), event.about.key.name.as_str())).collect();
     assert_eq!(told, [(crate::plan::Severity::Warning, crate::plan::Repeat::Once, "data")]);

@@ -220,7 +220,7 @@ fn a_step_waits_for_an_answer_and_goes_on_when_it_is_not_nought() {
 }
 
 #[test]
-fn an_answer_of_nought_goes_back_and_says_so() {
+fn an_answer_of_zero_rolls_back_and_reports_why() {
     for limit in [usize::MAX, 1] {
         let mut story = Story::new(limit);
         story.ask();
@@ -255,7 +255,7 @@ fn an_answer_of_nought_goes_back_and_says_so() {
 }
 
 #[test]
-fn nobody_answers_for_as_long_as_a_rollout_may_stand_still() {
+fn a_missing_answer_fails_the_analysis_after_the_progress_deadline_or_ten_minutes() {
     for (deadline, patience) in [(Some(20), 20), (Some(i32::MAX), 600)] {
         let mut story = Story::new(usize::MAX);
         story.world.edit(&json!({"spec": {"progressDeadlineSeconds": deadline}}));
@@ -307,7 +307,7 @@ fn who_begins_to_ask_has_all_the_time() {
 }
 
 #[test]
-fn where_nothing_is_to_go_back_to_it_stops_and_says_so() {
+fn a_failed_analysis_without_a_former_revision_stops_the_rollout_and_reports_why() {
     let mut story = Story::new(usize::MAX);
     story.ask();
     story.delete_set(1);
@@ -333,7 +333,7 @@ fn where_nothing_is_to_go_back_to_it_stops_and_says_so() {
 }
 
 #[test]
-fn a_template_that_comes_back_is_asked_about_anew() {
+fn a_template_that_comes_back_is_analyzed_again() {
     for limit in [usize::MAX, 1] {
         let mut story = Story::new(limit);
         story.ask();
@@ -401,7 +401,7 @@ fn failed_of(asked: Asked) -> Asked {
 }
 
 #[test]
-fn who_names_nobody_is_told_that_nobody_is_known() {
+fn an_analysis_without_a_provider_reports_an_unknown_provider_and_fails() {
     let mut story = Story::new(usize::MAX);
     // Upstream's API server accepts these annotations.
     story.annotate(&json!({"berth.dev/analysis-provider": null, "berth.dev/analysis-query": null}));
@@ -537,7 +537,7 @@ const CHANGES: [Change; 12] = [
 ];
 
 #[test]
-fn a_template_that_fails_its_analysis_gives_way_once_whatever_else_happens() {
+fn a_template_that_fails_its_analysis_is_rolled_back_once_whatever_else_happens() {
     for limit in [usize::MAX, 1] {
         for phase in PHASES {
             for change in &CHANGES {
@@ -558,7 +558,7 @@ fn a_template_that_fails_its_analysis_gives_way_once_whatever_else_happens() {
 }
 
 #[test]
-fn one_that_is_being_deleted_asks_nobody() {
+fn a_deployment_that_is_being_deleted_asks_no_provider() {
     for phase in PHASES {
         let mut story = Story::new(usize::MAX);
         story.reach(phase);

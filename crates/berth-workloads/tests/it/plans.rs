@@ -203,7 +203,7 @@ fn a_paused_deployment_makes_no_set_but_scales() {
 }
 
 #[test]
-fn a_rollout_without_progress_times_out_and_is_looked_at_in_time() {
+fn a_rollout_without_progress_times_out_and_is_requeued_in_time() {
     let mut world = World::new(rolling(3, 1, 0));
     act(&mut world);
     world.settle_sets();
@@ -218,7 +218,7 @@ fn a_rollout_without_progress_times_out_and_is_looked_at_in_time() {
 
 /// Upstream checks repeatedly, because its deadline has long passed.
 #[test]
-fn a_rollout_that_is_over_has_no_deadline_to_look_at() {
+fn a_rollout_that_is_over_has_no_deadline_to_requeue_for() {
     let mut world = World::new(rolling(3, 1, 0));
     run(&mut world);
     world.now += jiff::SignedDuration::from_secs(10_000);
@@ -240,7 +240,7 @@ fn a_rollout_that_is_over_has_no_deadline_to_look_at() {
 
 /// A client that waits for an undo must not get the failure of the former rollout.
 #[test]
-fn an_undo_begins_anew_after_a_missed_deadline() {
+fn an_undo_begins_a_new_rollout_after_a_missed_deadline() {
     // This rollback neither makes a pod ready nor deletes one at once. Either would be progress.
     let mut world = World::new(rolling(2, 2, 0));
     run(&mut world);
@@ -386,7 +386,7 @@ fn told(plan: &Plan) -> Vec<String> {
 }
 
 #[test]
-fn a_deployment_that_selects_everything_is_left_alone_and_told_so() {
+fn a_deployment_that_selects_everything_is_left_alone_and_has_a_warning() {
     let mut world = World::new(rolling(1, 1, 0));
     world.edit(&json!({"spec": {"selector": {"matchLabels": null}}}));
     let text = "Warning Once SelectingAll: This deployment is selecting all pods. A non-empty selector is required.";
@@ -397,7 +397,7 @@ fn a_deployment_that_selects_everything_is_left_alone_and_told_so() {
 }
 
 #[test]
-fn what_no_rollout_can_be_decided_on_is_told() {
+fn a_strategy_that_no_rollout_can_follow_has_a_warning() {
     let mut world = World::new(rolling(1, 1, 0));
     world.edit(&json!({"spec": {"strategy": {"type": "Sideways"}}}));
     assert_eq!(told(&world.plan_deployment()), ["Warning Once InvalidStrategy: unexpected deployment strategy type: Sideways"]);
@@ -408,7 +408,7 @@ fn what_no_rollout_can_be_decided_on_is_told() {
 }
 
 #[test]
-fn a_rollback_that_changes_nothing_ends_the_request_and_says_why() {
+fn a_rollback_that_changes_nothing_ends_the_request_and_reports_why() {
     let mut world = World::new(rolling(1, 1, 0));
     run(&mut world);
     let mut ask = |revision: &str| {
@@ -431,7 +431,7 @@ fn a_rollback_that_changes_nothing_ends_the_request_and_says_why() {
 }
 
 #[test]
-fn a_set_that_could_not_be_made_is_told_of_before_it_is_tried_again() {
+fn a_set_that_could_not_be_created_is_reported_before_its_create_is_retried() {
     let mut world = World::new(rolling(1, 1, 0));
     let failure = |plan: &Plan| match &plan.stages[0].actions[0] {
         Action::Create { events, .. } => {
@@ -509,7 +509,7 @@ fn a_sets_failure_is_the_deployments_until_it_is_over() {
 }
 
 #[test]
-fn waits_that_last_are_told_as_events_of_the_deployment() {
+fn lasting_waits_are_events_of_the_deployment() {
     let world = World::new(rolling(1, 1, 0));
     let told = |wait: Wait| {
         let event = deployment::wait_event(&world.deployment_view(), &wait)?;
@@ -657,7 +657,7 @@ proptest! {
 
     /// From any state, the controllers converge to the right number of pods of the right template.
     #[test]
-    fn every_world_comes_to_rest_complete(
+    fn every_cluster_converges_to_complete_rollouts(
         replicas in 0_i64..10, surge in 0_i64..4, unavailable in 1_i64..4, is_recreate in any::<bool>(),
         policy in prop_oneof![Just(None), Just(Some("TerminationStarted")), Just(Some("TerminationComplete"))],
         steps in proptest::collection::vec(step(), 0..60), patience in 0_u32..4,

@@ -112,7 +112,7 @@ impl Story {
 const CRASHES: [usize; 3] = [usize::MAX, 1, 2];
 
 #[test]
-fn each_rollout_is_told_with_who_began_it_and_how_it_ended() {
+fn each_rollout_is_recorded_with_the_user_who_began_it_and_its_end() {
     for limit in CRASHES {
         let mut story = Story::new(limit);
         assert_eq!(story.told(1), "1 null null Complete null", "nobody's server has said who it was");
@@ -152,7 +152,7 @@ fn what_misses_its_deadline_has_failed_and_may_be_complete_later() {
 }
 
 #[test]
-fn what_gives_way_by_itself_is_rolled_back_to_the_number_that_it_gave_way_to() {
+fn an_automatic_rollback_is_recorded_with_the_revision_that_it_rolled_back_to() {
     for limit in CRASHES {
         let mut story = Story::new(limit);
         story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": "OnDeadline"}}}));
@@ -183,7 +183,7 @@ fn a_template_that_waits_for_the_end_of_a_pause_takes_nobodys_place() {
 }
 
 #[test]
-fn a_rollout_in_steps_is_told_with_the_step_that_it_was_at() {
+fn a_rollout_in_steps_is_recorded_with_the_step_that_it_was_at() {
     for limit in CRASHES {
         let mut story = Story::new(limit);
         story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/steps": "10%, 5m, 50%, pause, 100%"}}}));
@@ -203,7 +203,7 @@ fn a_rollout_in_steps_is_told_with_the_step_that_it_was_at() {
 
 /// Without `progressDeadlineSeconds` a rollout has no deadline, so it can remain incomplete indefinitely.
 #[test]
-fn a_deployment_without_a_deadline_tells_its_rollouts_too() {
+fn a_deployment_without_a_deadline_records_its_rollouts_too() {
     let mut story = Story::new(usize::MAX);
     story.world.edit(&json!({"spec": {"progressDeadlineSeconds": i32::MAX}}));
     story.settle();

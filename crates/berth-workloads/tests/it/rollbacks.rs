@@ -257,7 +257,7 @@ const CHANGES: [Change; 11] = [
 ];
 
 #[test]
-fn a_failed_template_gives_way_once_whatever_else_happens() {
+fn a_failed_template_is_rolled_back_once_whatever_else_happens() {
     let complete = |mut spec: Value, policy: &str| {
         spec["podReplacementPolicy"] = json!(policy);
         spec
@@ -293,7 +293,7 @@ fn a_failed_template_gives_way_once_whatever_else_happens() {
 }
 
 #[test]
-fn a_rollback_tells_what_it_did_and_why() {
+fn a_rollback_records_what_it_did_and_why() {
     let mut story = Story::new(spec(), usize::MAX);
     story
         .edit(&json!({"metadata": {"annotations": {"kubernetes.io/change-cause": "two", "team": "a"}}, "spec": {"template": template(2)}}));

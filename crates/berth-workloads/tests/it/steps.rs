@@ -202,7 +202,7 @@ fn what_changes_in_the_middle_keeps_the_share() {
 }
 
 #[test]
-fn a_template_that_comes_back_has_the_first_share_from_the_first_look_on() {
+fn a_template_that_comes_back_has_the_first_share_from_the_first_reconcile_on() {
     let mut story = Story::new(10, 0, None, usize::MAX);
     story.roll_out(2);
     story.pass(300);
@@ -216,7 +216,7 @@ fn a_template_that_comes_back_has_the_first_share_from_the_first_look_on() {
 
 /// The position that a set records belongs to its former rollout.
 #[test]
-fn a_template_that_comes_back_before_it_was_complete_begins_anew() {
+fn a_template_that_comes_back_before_it_was_complete_begins_at_the_first_step() {
     let mut story = Story::new(1, 0, None, usize::MAX);
     story.roll_out(2);
     story.pass(300);
@@ -518,7 +518,7 @@ fn pods_that_are_lost_with_their_set_are_made_up_for() {
 }
 
 #[test]
-fn a_template_that_fails_at_a_step_gives_way_and_one_that_fails_while_a_step_waits_too() {
+fn a_template_that_fails_at_a_step_is_rolled_back_and_one_that_fails_while_a_step_waits_too() {
     for fails_late in [false, true] {
         let mut story = Story::new(1, 0, None, usize::MAX);
         story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/auto-rollback": "OnDeadline"}}}));

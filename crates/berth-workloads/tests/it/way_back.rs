@@ -81,7 +81,7 @@ fn goes_back(world: &World) -> bool {
 }
 
 #[test]
-fn what_has_failed_gives_way_as_soon_as_it_is_asked_for() {
+fn a_failed_template_is_rolled_back_as_soon_as_the_annotation_requests_it() {
     let mut world = failed();
     assert!(!goes_back(&world));
     world.edit(&json!({"metadata": {"annotations": {KEY: "OnDeadline"}}}));

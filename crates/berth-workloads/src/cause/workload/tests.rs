@@ -98,7 +98,7 @@ fn a_refusal_is_over_when_no_pod_is_missing() {
 }
 
 #[test]
-fn the_latest_event_tells_what_a_condition_does_not_yet() {
+fn the_latest_event_reports_what_a_condition_does_not_yet() {
     let (web, gates, sets) = (deployment(&json!({}), &json!({})), FeatureGates::default(), [set("web-2", "web:2", &quota(1))]);
     let events = [
         event("web-2", 1, "Error creating: earlier"),
@@ -111,7 +111,7 @@ fn the_latest_event_tells_what_a_condition_does_not_yet() {
 }
 
 #[test]
-fn what_the_deployment_says_itself_counts_where_its_sets_cannot_be_read() {
+fn the_conditions_of_a_deployment_count_where_its_sets_cannot_be_read() {
     let condition = |type_: &str, status: &str, reason: &str| json!({"updatedReplicas": 1, "conditions": [{"type": type_, "status": status, "reason": reason, "message": "exceeded quota: q"}]});
     let refused = deployment(&json!({}), &condition("ReplicaFailure", "True", "FailedCreate"));
     assert_eq!(texts(&look(&refused, &[], &[], 1)), ["2 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
@@ -124,7 +124,7 @@ fn what_the_deployment_says_itself_counts_where_its_sets_cannot_be_read() {
 
 /// Until the set exists, the status is about the template before and shows no missing pod.
 #[test]
-fn a_set_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
+fn a_set_that_cannot_be_created_is_reported_and_no_controller_is_blamed() {
     let message = "Failed to create new replica set \"web-2\": replicasets.apps \"web-2\" is forbidden: exceeded quota: q";
     let failed = json!({"type": "Progressing", "status": "False", "reason": "ReplicaSetCreateError", "message": message});
     let web = deployment(&json!({}), &json!({"updatedReplicas": 3, "conditions": [failed]}));
@@ -147,7 +147,7 @@ fn a_set_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
 
 /// Without a progress deadline, the status has no condition for the failure.
 #[test]
-fn a_set_that_cannot_be_created_is_told_of_by_events_too() {
+fn a_set_that_cannot_be_created_is_reported_from_events_too() {
     let (web, message) = (deployment(&json!({}), &json!({})), "Failed to create new replica set \"web-2\": exceeded quota: q");
     let found = |second: i64, unobserved_since| {
         let events = [event_of("d", second, ("ReplicaSetCreateError", message))];
@@ -161,7 +161,7 @@ fn a_set_that_cannot_be_created_is_told_of_by_events_too() {
 }
 
 #[test]
-fn a_revision_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
+fn a_revision_that_cannot_be_created_is_reported_and_no_controller_is_blamed() {
     let text = "Create ControllerRevision db-7c9 in StatefulSet db failed error: exceeded quota: q";
     let object = json!({"metadata": {"name": "db", "uid": "s"}, "spec": {"replicas": 3, "template": template("db:2")}});
     let set = StatefulSetView::decode(object.to_string().as_bytes(), Revision(0)).expect("a StatefulSet");
@@ -175,7 +175,7 @@ fn a_revision_that_cannot_be_created_is_told_of_and_no_controller_is_blamed() {
 }
 
 #[test]
-fn pods_that_do_not_go_count_where_somebody_waits_for_them() {
+fn pods_that_stay_terminating_count_where_a_controller_waits_for_them() {
     let going = json!({"deletionTimestamp": at(30), "finalizers": ["example.com/hold"]});
     let pods = [pod("web-1-a", &owner("ReplicaSet", "web-1"), &going, "")];
     let sets = [set("web-1", "web:1", &json!({})), set("web-2", "web:2", &json!({}))];
@@ -195,7 +195,7 @@ fn pods_that_do_not_go_count_where_somebody_waits_for_them() {
 }
 
 #[test]
-fn what_is_no_cause_yet_says_when_it_will_be() {
+fn a_future_cause_has_the_time_when_it_becomes_one() {
     let web = deployment(&json!({"podReplacementPolicy": "TerminationComplete"}), &json!({}));
     let going = |name: &str, second: i64| {
         pod(name, &owner("ReplicaSet", "web-1"), &json!({"deletionTimestamp": at(second), "finalizers": ["a/b"]}), "")
@@ -206,7 +206,7 @@ fn what_is_no_cause_yet_says_when_it_will_be() {
 }
 
 #[test]
-fn nobody_looks_at_the_object() {
+fn an_object_that_no_controller_observes_is_reported_after_ten_seconds() {
     let (web, gates) = (deployment(&json!({}), &json!({})), FeatureGates::default());
     let look = |second: i64| {
         let (sets, pods, events) = (&[], &[], &[]);
@@ -258,7 +258,7 @@ fn event_of(uid: &str, second: i64, (reason, message): (&str, &str)) -> Arc<Even
 }
 
 #[test]
-fn a_stateful_set_tells_in_events_what_it_could_not_make() {
+fn events_of_a_stateful_set_report_the_pods_that_it_could_not_create() {
     let text = "create Pod db-1 in StatefulSet db failed error: pods \"db-1\" is forbidden: exceeded quota: q";
     let wanted = "2 pods of StatefulSet db are not created because of a quota: pods \"db-1\" is forbidden: exceeded quota: q";
     let first = member("db-0", &json!({}), "");
@@ -284,7 +284,7 @@ fn the_last_time_of_an_event_is_found_in_every_form() {
 }
 
 #[test]
-fn a_refusal_is_what_a_condition_says_that_holds_and_is_about_creation() {
+fn a_refusal_is_a_condition_that_is_true_and_is_about_creation() {
     let says = |type_: &str, status: &str, reason: &str| {
         let condition = json!({"type": type_, "status": status, "reason": reason, "message": "no"});
         refusal_of(&set("web-2", "web:2", &json!({"conditions": [condition]}))).map(|cause| cause.to_string())
@@ -307,7 +307,7 @@ fn a_newest_set_that_wants_no_pods_leaves_the_word_to_the_others() {
 }
 
 #[test]
-fn a_replica_set_and_a_pod_are_looked_at_by_themselves() {
+fn a_replica_set_and_a_pod_are_explained_by_themselves() {
     let bare = set("web-2", "web:2", &quota(1));
     let pods = [pod_of("web-2", "web-2-a", "ErrImagePull"), pod_of("web-1", "web-1-a", "CreateContainerError")];
     let events = [event("web-2", 2, "Error creating: now")];

@@ -54,7 +54,7 @@ fn a_claim_that_goes_with_its_set_is_owned_from_the_beginning() {
 }
 
 #[test]
-fn the_policy_says_with_whom_claims_go() {
+fn the_policy_decides_which_object_owns_claims() {
     for (when_scaled, when_deleted, wanted, condemned) in [
         ("Retain", "Retain", None, None),
         ("Retain", "Delete", Some("StatefulSet"), Some("StatefulSet")),
@@ -83,7 +83,7 @@ fn the_policy_says_with_whom_claims_go() {
 }
 
 #[test]
-fn claims_of_a_condemned_pod_are_told_before_it_goes() {
+fn claims_of_a_condemned_pod_get_their_owner_before_its_deletion() {
     let mut world = World::new(&spec("Delete", "Retain"));
     world.settle();
     world.edit(&json!({"spec": {"replicas": 1}}));
@@ -219,7 +219,7 @@ fn a_plain_reference_becomes_the_controllers() {
 }
 
 #[test]
-fn a_claim_that_another_manages_is_given_up_and_told_of() {
+fn a_claim_that_another_controller_manages_is_released_and_reported() {
     let mut world = World::new(&spec("Delete", "Delete"));
     world.settle();
     let others = json!([owner("Backup", "b", "uid-b", true), owner("StatefulSet", "web", "uid-web", false)]);
@@ -277,7 +277,7 @@ fn a_pending_pod_gets_a_lost_claim_again() {
 }
 
 #[test]
-fn volumes_that_are_not_the_claims_are_told_of() {
+fn volumes_that_are_not_those_of_the_claims_are_reported() {
     let mut world = World::new(&spec("Retain", "Retain"));
     world.settle();
     world.edit_pod("web-0", &json!({"spec": {"volumes": []}}));

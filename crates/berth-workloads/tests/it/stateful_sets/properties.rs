@@ -148,7 +148,7 @@ proptest! {
     /// The model cluster checks every creation: one pod of each ordinal, in order if the policy requires it, with its claims, and under
     /// Recreate never beside pods of another revision. In the end, wherever the controller crashed, exactly the desired pods exist.
     #[test]
-    fn every_world_comes_to_rest(setting in setting(), steps in steps(60)) {
+    fn every_cluster_converges(setting in setting(), steps in steps(60)) {
         let mut world = setting.world();
         steps.iter().for_each(|step| take(&mut world, step));
         world.is_healed = true;

@@ -43,7 +43,7 @@ fn told(world: &World) -> Vec<String> {
 }
 
 #[test]
-fn each_rollout_is_told_with_who_began_it_and_how_it_ended() {
+fn each_rollout_is_recorded_with_the_user_who_began_it_and_its_end() {
     for spec in [json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}}), json!({"podManagementPolicy": "Parallel"})] {
         for limit in [usize::MAX, 1, 2] {
             let mut world = World::new(&spec).with_gates(GATES);
@@ -64,7 +64,7 @@ fn each_rollout_is_told_with_who_began_it_and_how_it_ended() {
 }
 
 #[test]
-fn what_gives_way_by_itself_is_rolled_back() {
+fn an_automatic_rollback_is_recorded() {
     for limit in [usize::MAX, 1, 2] {
         let mut world = World::new(&json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}})).with_gates(GATES);
         world.edit(&json!({"metadata": {"annotations": {

@@ -92,7 +92,7 @@ fn a_changed_type_alone_starts_nothing_but_finishes_what_was_begun() {
 }
 
 #[test]
-fn pods_go_whatever_their_state_and_number() {
+fn pods_are_deleted_whatever_their_state_and_number() {
     let mut world = World::new(&parallel(5));
     world.settle();
     for (name, status) in [
@@ -112,7 +112,7 @@ fn pods_go_whatever_their_state_and_number() {
 }
 
 #[test]
-fn a_broken_update_is_mended_by_the_next() {
+fn a_broken_update_is_repaired_by_the_next() {
     for spec in [spec(2), parallel(2)] {
         let mut world = World::new(&spec);
         world.settle();
@@ -140,7 +140,7 @@ fn a_template_that_changes_on_the_way_makes_the_new_pods_old() {
 }
 
 #[test]
-fn a_template_that_is_taken_back_spares_nobody_and_deletes_nobody_twice() {
+fn a_template_that_is_restored_spares_no_pod_and_deletes_no_pod_twice() {
     let mut world = World::new(&spec(2));
     world.settle();
     world.edit(&json!({"spec": {"template": template(2)}}));
@@ -164,7 +164,7 @@ fn a_new_pod_deleted_by_hand_comes_back_alone() {
 }
 
 #[test]
-fn no_pod_wanted_is_complete_when_the_old_ones_have_been_told_to_go() {
+fn an_update_to_no_pods_is_complete_when_the_old_ones_are_deleted() {
     let mut world = World::new(&spec(2));
     world.settle();
     world.edit(&json!({"spec": {"template": template(2), "replicas": 0}}));
@@ -173,7 +173,7 @@ fn no_pod_wanted_is_complete_when_the_old_ones_have_been_told_to_go() {
 }
 
 #[test]
-fn each_event_is_told_once_wherever_the_controller_dies() {
+fn each_event_is_recorded_once_wherever_the_controller_dies() {
     for limit in 1..6 {
         let mut world = World::new(&spec(3));
         world.settle();
@@ -243,7 +243,7 @@ fn a_pod_of_a_number_no_longer_wanted_is_none_that_is_there() {
 }
 
 #[test]
-fn a_new_set_says_from_its_first_look_what_it_does() {
+fn a_new_set_reports_from_its_first_reconcile_what_it_does() {
     let mut world = World::new(&spec(2));
     world.look(usize::MAX);
     let creating = |there: u32| {
@@ -260,7 +260,7 @@ fn a_new_set_says_from_its_first_look_what_it_does() {
 }
 
 #[test]
-fn a_scale_up_that_is_refused_says_so() {
+fn a_scale_up_that_is_refused_is_reported() {
     for spec in [spec(2), parallel(2)] {
         let mut world = World::new(&spec);
         world.settle();
@@ -286,7 +286,7 @@ fn a_scale_up_that_is_refused_says_so() {
 }
 
 #[test]
-fn a_broken_template_says_which_pod_it_waits_for() {
+fn a_broken_template_reports_which_pod_it_waits_for() {
     let mut world = World::new(&spec(3));
     world.settle();
     world.edit(&json!({"spec": {"template": broken(2)}}));
@@ -340,7 +340,7 @@ fn no_event_is_lost_with_a_controller_that_dies_right_after_the_status() {
 }
 
 #[test]
-fn pods_that_others_deleted_are_not_said_to_be_deleted_by_the_update() {
+fn pods_that_others_deleted_are_not_reported_as_deleted_by_the_update() {
     let mut world = World::new(&spec(2));
     world.settle();
     ["web-0", "web-1"].into_iter().for_each(|name| world.delete_pod(name));
@@ -352,7 +352,7 @@ fn pods_that_others_deleted_are_not_said_to_be_deleted_by_the_update() {
 }
 
 #[test]
-fn pods_of_the_update_that_do_not_come_up_are_told_of_once_for_each_revision_and_cause() {
+fn pods_of_the_update_that_do_not_come_up_are_reported_once_for_each_revision_and_cause() {
     for strategy in ["Recreate", "RollingUpdate", "OnDelete"] {
         let mut world =
             World::new(&json!({"podManagementPolicy": "Parallel", "updateStrategy": {"type": strategy, "rollingUpdate": null}}));

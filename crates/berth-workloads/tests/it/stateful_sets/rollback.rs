@@ -63,7 +63,7 @@ fn strategies() -> [Value; 4] {
 }
 
 #[test]
-fn a_template_that_fails_gives_way_once_under_every_strategy_whenever_the_controller_dies() {
+fn a_template_that_fails_is_rolled_back_once_under_every_strategy_whenever_the_controller_dies() {
     for spec in strategies() {
         for limit in [usize::MAX, 1, 2] {
             let mut world = asked(&spec, &template(1));
@@ -167,7 +167,7 @@ fn a_first_template_has_nothing_to_go_back_to() {
 
 /// At that moment, not later.
 #[test]
-fn whoever_waits_for_the_deadline_looks_again_when_it_passes() {
+fn a_set_that_waits_for_the_deadline_is_requeued_for_that_time() {
     let mut world = asked(&json!({}), &template(1));
     assert_eq!(world.plan().look_again, None, "it is complete");
     roll_out(&mut world, &broken(2));
@@ -194,7 +194,7 @@ fn whoever_waits_for_the_deadline_looks_again_when_it_passes() {
 }
 
 #[test]
-fn a_rollback_without_a_cause_tells_how_many_pods_were_not_available() {
+fn a_rollback_without_a_cause_records_how_many_pods_were_not_available() {
     let two_at_once =
         json!({"podManagementPolicy": "Parallel", "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 2}}});
     let mut world = asked(&two_at_once, &template(1));
@@ -287,7 +287,7 @@ fn a_deadline_that_is_set_in_the_middle_of_a_rollout_begins_then() {
 
 /// The template's pods cannot be created, and the template is the cause.
 #[test]
-fn a_template_whose_pods_are_refused_gives_way() {
+fn a_template_whose_pods_are_refused_is_rolled_back() {
     let refused = |why: &str| {
         let mut world = asked(&json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}}), &template(1));
         roll_out(&mut world, &template(2));
@@ -323,7 +323,7 @@ fn pods_that_have_to_stay_ready_for_a_while_do_not_miss_a_deadline() {
 
 /// The pods are available briefly after each start.
 #[test]
-fn a_template_whose_pods_crash_a_moment_after_their_start_gives_way() {
+fn a_template_whose_pods_crash_a_moment_after_their_start_is_rolled_back() {
     let mut world =
         asked(&json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}, "podManagementPolicy": "Parallel"}), &template(1));
     roll_out(&mut world, &template(2));
@@ -352,7 +352,7 @@ fn a_template_whose_pods_crash_a_moment_after_their_start_gives_way() {
 }
 
 #[test]
-fn pods_that_take_long_to_stop_are_no_failure_and_what_else_is_waited_for_is_told() {
+fn pods_that_take_long_to_stop_are_no_failure_and_other_waits_are_reported() {
     let recreate = json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}});
     let mut world = asked(&recreate, &template(1));
     roll_out(&mut world, &template(2));
@@ -403,7 +403,7 @@ fn a_template_is_judged_by_its_own_pods_that_stay() {
 
 /// Faults of the cluster or of other objects cause no rollback.
 #[test]
-fn what_no_other_template_would_cure_stays_and_is_told() {
+fn a_failure_that_no_other_template_would_cure_causes_no_rollback_and_is_reported() {
     let mut world = asked(&json!({}), &template(1));
     roll_out(&mut world, &broken(2));
     until_made(&mut world);

@@ -44,7 +44,7 @@ fn pods_are_replaced_one_by_one_from_the_highest() {
 }
 
 #[test]
-fn the_status_says_what_leaves_before_it_leaves() {
+fn the_status_excludes_a_pod_before_its_deletion() {
     let mut world = updated(&json!({"replicas": 2, "updateStrategy": {"rollingUpdate": null}}), "");
     world.look(2);
     assert_eq!(
@@ -57,7 +57,7 @@ fn the_status_says_what_leaves_before_it_leaves() {
 }
 
 #[test]
-fn the_status_names_the_revision_before_pods_go_for_it() {
+fn the_status_names_the_revision_before_pods_are_deleted_for_it() {
     let world = updated(&json!({"replicas": 2}), "");
     let stages = world.plan().stages;
     let stage_of = |resource: &str| stages.iter().position(|stage| stage.actions.iter().any(|action| plural(action) == resource));
@@ -225,7 +225,7 @@ fn the_next_pod_waits_for_the_one_that_was_replaced() {
 }
 
 #[test]
-fn a_parallel_set_mends_itself_where_the_gate_is_off() {
+fn a_parallel_set_repairs_itself_where_the_gate_is_off() {
     let mut world = World::new(&json!({"replicas": 2, "podManagementPolicy": "Parallel", "template": broken(1)}));
     world.settle();
     world.edit(&json!({"spec": {"template": template(2)}}));
@@ -241,7 +241,7 @@ fn budget(replicas: u32, policy: &str, unavailable: &Value) -> Value {
 }
 
 #[test]
-fn a_budget_lets_several_pods_go_at_once() {
+fn a_budget_allows_the_deletion_of_several_pods_at_once() {
     for (unavailable, leaving) in [(json!(2), 2), (json!("50%"), 2), (json!("10%"), 1), (json!(9), 5)] {
         for policy in ["OrderedReady", "Parallel"] {
             let mut world = updated(&budget(5, policy, &unavailable), BUDGET);
@@ -427,7 +427,7 @@ fn repair_deletes_one_at_a_time_and_nothing_below_the_partition() {
 
 /// Without repair, two such pods block each other indefinitely, as upstream's do.
 #[test]
-fn repair_lets_broken_pods_go_that_are_no_longer_wanted() {
+fn repair_deletes_broken_pods_that_are_no_longer_wanted() {
     for (repair, end) in [(json!("Revision"), "web-0=3"), (Value::Null, "web-0=1 web-1=1! web-2=1!")] {
         let mut world = World::new(&json!({"replicas": 3}));
         world.settle();
@@ -442,7 +442,7 @@ fn repair_lets_broken_pods_go_that_are_no_longer_wanted() {
 }
 
 #[test]
-fn repair_is_of_rolling_updates_and_misspelt_it_is_told_of() {
+fn repair_is_for_rolling_updates_and_a_misspelled_one_is_reported() {
     let mut world = with_repair(&json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}, "template": broken(1)}));
     world.settle();
     world.edit(&json!({"spec": {"template": template(2)}}));
@@ -455,7 +455,7 @@ fn repair_is_of_rolling_updates_and_misspelt_it_is_told_of() {
 }
 
 #[test]
-fn a_misspelt_strategy_is_told_of_where_it_would_count() {
+fn a_misspelled_strategy_is_reported_where_it_would_count() {
     let told = |type_: &str, gates: &str| {
         let mut world = World::new(&json!({"updateStrategy": {"type": type_, "rollingUpdate": null}})).with_gates(gates);
         world.edit(&json!({"metadata": {"annotations": {"berth.dev/update-strategy": "recreate"}}}));
