@@ -389,7 +389,7 @@ mod tests {
     }
 
     /// Reconciles once after each of these delays in milliseconds. Returns the writes of each reconcile, and whether it requeues itself.
-    fn looks(urgency: Urgency, after: &[i64]) -> Vec<(Vec<String>, bool)> {
+    fn reconciles(urgency: Urgency, after: &[i64]) -> Vec<(Vec<String>, bool)> {
         let (world, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
         let queue = Queue::new("test", world.env().clock, &metrics());
         let looks = looking(Statuses(urgency, Mutex::default()), &queue, &world, &cluster);
@@ -482,10 +482,10 @@ mod tests {
     #[test]
     fn what_may_wait_is_written_once_when_it_no_longer_may() {
         let names = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        let soon = looks(Urgency::Soon, &[0, 20, 20, 20, 20, 40]);
+        let soon = reconciles(Urgency::Soon, &[0, 20, 20, 20, 20, 40]);
         let wanted = [("web", true), ("", true), ("", true), ("web/status", false), ("", true), ("", true)];
         assert_eq!(soon, wanted.map(|(written, again)| (names(written), again)));
-        let now = looks(Urgency::Now, &[0, 20]);
+        let now = reconciles(Urgency::Now, &[0, 20]);
         assert_eq!(now, [(names("web/status web"), false), (names("web/status"), false)]);
     }
 }

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_told_apart() {
+    fn faults_are_distinguished() {
         for cut in
             [&b"\x08"[..], b"\x08\x96", b"\x12\x02a", b"\x12", b"\x0d\0\0\0", b"\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\x80"]
         {

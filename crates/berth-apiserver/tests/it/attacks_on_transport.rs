@@ -23,7 +23,7 @@ const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Sends these bytes. Returns everything that the server sends before it closes the connection.
-async fn said_to(server: &TestServer, bytes: &str) -> String {
+async fn response_to(server: &TestServer, bytes: &str) -> String {
     let mut stream = connect(server, Some(&server.pki.admin), Protocol::Http1).await;
     stream.write_all(bytes.as_bytes()).await.expect("sent");
     let mut answer = Vec::new();
@@ -59,9 +59,9 @@ async fn a_request_whose_end_is_in_doubt_is_refused_and_nothing_behind_it_is_rea
         ("x\0: y\r\ncontent-length: 2", "{}"),
         ("content-length\r: 2", "{}"),
     ] {
-        let said = said_to(&server, &outer(headers, body)).await;
-        assert_eq!(said.matches("HTTP/1.1 ").count(), 1, "{headers:?}: {said}");
-        assert!(said.starts_with("HTTP/1.1 4"), "{headers:?}: {said}");
+        let response = response_to(&server, &outer(headers, body)).await;
+        assert_eq!(response.matches("HTTP/1.1 ").count(), 1, "{headers:?}: {response}");
+        assert!(response.starts_with("HTTP/1.1 4"), "{headers:?}: {response}");
     }
 }
 
@@ -78,8 +78,8 @@ async fn lines_that_are_no_http_are_refused() {
         "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
         "\u{16}\u{3}\u{1}",
     ] {
-        let said = said_to(&server, bytes).await;
-        assert!(said.is_empty() || said.starts_with("HTTP/1.1 4"), "{bytes:?}: {said}");
+        let response = response_to(&server, bytes).await;
+        assert!(response.is_empty() || response.starts_with("HTTP/1.1 4"), "{bytes:?}: {response}");
     }
 }
 

@@ -32,9 +32,9 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A delegate that rejects every token and request.
-struct Nobody;
+struct RejectsAll;
 
-impl Delegate for Nobody {
+impl Delegate for RejectsAll {
     fn holder(&self, _: String) -> BoxFuture<'_, Result<Option<User>, Unanswered>> {
         async { Ok(None) }.boxed()
     }
@@ -100,7 +100,7 @@ async fn part_with(open: &[&str], workloads: Workloads) -> Part {
         bind: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
         credentials,
         open: OpenPaths::parse(&open.iter().map(ToString::to_string).collect::<Vec<_>>()).expect("paths"),
-        delegate: Arc::new(Nobody),
+        delegate: Arc::new(RejectsAll),
         metrics: metrics(),
         workloads,
         readiness,
@@ -120,7 +120,7 @@ impl Part {
     }
 
     /// Sends these bytes. Returns everything that the server sends before it closes the connection.
-    async fn said_to(&self, bytes: &[u8]) -> String {
+    async fn response_to(&self, bytes: &[u8]) -> String {
         let mut stream = self.connect().await;
         // The server may reject the start of a request without reading the rest.
         let _ = stream.write_all(bytes).await;
@@ -139,7 +139,7 @@ async fn who_holds_connections_open_does_not_keep_others_out() {
     for _ in 0..200 {
         held.push(TcpStream::connect(part.address).await.expect("it listens"));
     }
-    let answer = timeout(PATIENCE, part.said_to(ASKED)).await.expect("an answer");
+    let answer = timeout(PATIENCE, part.response_to(ASKED)).await.expect("an answer");
     assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("\r\n\r\nok"), "{answer}");
     // The oldest connections were closed.
     let mut closed = 0;
@@ -154,13 +154,13 @@ async fn who_holds_connections_open_does_not_keep_others_out() {
 async fn a_long_head_is_refused_and_so_is_who_may_not() {
     let part = part().await;
     let long = format!("GET /healthz HTTP/1.1\r\nhost: localhost\r\nx: {}\r\n\r\n", "x".repeat(300 << 10));
-    let answer = part.said_to(long.as_bytes()).await;
+    let answer = part.response_to(long.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 431 "), "{answer}");
     let refused = String::from_utf8_lossy(ASKED).replace("/healthz", "/metrics");
-    let answer = part.said_to(refused.as_bytes()).await;
+    let answer = part.response_to(refused.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 403 ") && answer.contains("cache-control: no-cache, private\r\n"), "{answer}");
     let with_token = refused.replace("connection: close", "authorization: Bearer x\r\nconnection: close");
-    let answer = part.said_to(with_token.as_bytes()).await;
+    let answer = part.response_to(with_token.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 401 "), "{answer}");
 }
 
@@ -170,7 +170,7 @@ async fn metrics_show_the_workloads_of_a_source_and_go_on_without_it() {
     let shown = async |source: Option<One>| {
         let workloads = Workloads::default();
         source.into_iter().for_each(|source| assert!(workloads.set(Arc::new(source)).is_ok()));
-        part_with(&["/metrics"], workloads).await.said_to(asked.as_bytes()).await
+        part_with(&["/metrics"], workloads).await.response_to(asked.as_bytes()).await
     };
     let (series, own) = (r#"kube_deployment_metadata_generation{deployment="web",namespace="shop"} 2"#, "\nown 0\n");
     let with = shown(Some(One { answers: true })).await;
@@ -185,7 +185,7 @@ async fn a_request_to_a_part_names_exactly_one_host() {
     let part = part().await;
     for (host, code) in [("host: localhost\r\n", 200), ("", 400), ("host: a\r\nhost: a\r\n", 400)] {
         let asked = String::from_utf8_lossy(ASKED).replace("host: localhost\r\n", host);
-        let answer = part.said_to(asked.as_bytes()).await;
+        let answer = part.response_to(asked.as_bytes()).await;
         assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{host:?}: {answer}");
     }
 }
@@ -197,7 +197,7 @@ async fn a_stop_of_a_part_waits_for_no_stranger() {
     let mut half = part.connect().await;
     half.write_all(b"GET /healthz HTTP/1.1\r\nhost:").await.expect("sent");
     // The server is handling each of them.
-    assert!(part.said_to(ASKED).await.starts_with("HTTP/1.1 200 "));
+    assert!(part.response_to(ASKED).await.starts_with("HTTP/1.1 200 "));
     let begun = Instant::now();
     part.stop.send(()).expect("it serves");
     part.serving.await.expect("no panic");

@@ -34,12 +34,12 @@ edit: create delete deletecollection patch update: policy: poddisruptionbudgets
 ";
 
 /// The cluster-wide rights of every authenticated user.
-const EVERYBODY: &str = "
+const EVERY_USER: &str = "
 all: create: authorization.k8s.io: selfsubjectaccessreviews selfsubjectrulesreviews
 all: create: authentication.k8s.io: selfsubjectreviews
 ";
 
-fn says(rules: &str, roles: &[&str], (verb, group, resource): (&str, &str, &str)) -> bool {
+fn is_allowed(rules: &str, roles: &[&str], (verb, group, resource): (&str, &str, &str)) -> bool {
     rules.lines().filter(|line| !line.is_empty()).any(|line| {
         let [role, verbs, groups, resources] = line.splitn(4, ':').collect::<Vec<_>>()[..] else { panic!("a rule: {line}") };
         let has = |list: &str, word: &str| list.split_whitespace().any(|other| other == word);
@@ -264,7 +264,7 @@ async fn two_users_may_do_what_upstreams_roles_allow_with_every_verb_of_every_re
                     let rule = (question.0, entry.group.as_str(), entry.name.as_str());
                     let is_inside = entry.is_namespaced || (entry.name.starts_with("namespaces") && !question.2.ends_with("/namespaces"));
                     let is_inside = is_inside && namespace == "a" && !question.2.contains("/namespaces?");
-                    let may = (is_inside && says(ROLES, roles, rule)) || says(EVERYBODY, &["all"], rule);
+                    let may = (is_inside && is_allowed(ROLES, roles, rule)) || is_allowed(EVERY_USER, &["all"], rule);
                     if may && question.0 == "watch" {
                         // The watch would not end, so it has a connection of its own, which ends with it.
                         let watch = server.user(user, &[]).await.open(Method::GET, &question.2, &[], "").await;

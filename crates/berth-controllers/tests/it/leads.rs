@@ -47,7 +47,7 @@ fn take_over(cluster: Arc<dyn Cluster>, running: &Running, identity: &str) -> (R
 }
 
 /// The cluster with a leader's fencing.
-fn led(running: &Running, leader: &Leader) -> Arc<LocalCluster> {
+fn cluster_of(running: &Running, leader: &Leader) -> Arc<LocalCluster> {
     Arc::new(running.cluster.as_ref().clone().fenced_by(leader.gate()))
 }
 
@@ -87,7 +87,7 @@ fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
     let (killed, took) = take(&running, "killed");
     let killed = killed.expect("nobody leads");
     assert_eq!((holder(&running), took), (held_by("killed", 0), seconds(0)));
-    let late = led(&running, &killed);
+    let late = cluster_of(&running, &killed);
     write(&running, &late, "in-time").expect("it leads");
     let (env, process) = running.world.another();
     let _ = hold(killed, &env);
@@ -100,7 +100,7 @@ fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
     assert_eq!(holder(&running), held_by("next", 1));
     let refused = write(&running, &late, "late");
     assert!(matches!(&refused, Err(ClusterError::Conflict(why)) if why.ends_with("another may lead")), "{refused:?}");
-    write(&running, &led(&running, &next), "of-the-next").expect("it leads");
+    write(&running, &cluster_of(&running, &next), "of-the-next").expect("it leads");
 
     running.world.block_on(next.release());
     let (last, took) = take(&running, "last");
@@ -115,14 +115,14 @@ fn a_candidate_without_an_answer_to_its_lease_write_leads_as_soon_as_it_reads_it
     let (leader, took) = take_over(Arc::new(Remote::after(BEFORE_A_LOST_WRITE, &running)), &running, "unanswered");
     let leader = leader.expect("nobody else leads");
     assert_eq!((holder(&running), took), (held_by("unanswered", 0), SignedDuration::from_millis(500)), "it has looked once more");
-    write(&running, &led(&running, &leader), "a").expect("it leads");
+    write(&running, &cluster_of(&running, &leader), "a").expect("it leads");
 }
 
 #[test]
 fn a_second_one_is_refused_while_the_first_lives() {
     let running = Running::start("-*");
     let first = take(&running, "first").0.expect("nobody leads");
-    let cluster = led(&running, &first);
+    let cluster = cluster_of(&running, &first);
     let ended = hold(first, &running.world.env());
     let (second, took) = take(&running, "second");
     assert_eq!(second.err(), Some(Lives { holder: "first".to_owned() }));
@@ -135,7 +135,7 @@ fn a_second_one_is_refused_while_the_first_lives() {
 fn a_leader_that_could_not_renew_in_time_continues_unless_another_has_held_the_lease_meanwhile() {
     let running = Running::start("-*");
     let leader = take(&running, "alone").0.expect("nobody leads");
-    let cluster = led(&running, &leader);
+    let cluster = cluster_of(&running, &leader);
     let (env, process) = running.world.another();
     let ended = hold(leader, &env);
     running.run_controllers_over(Arc::<LocalCluster>::clone(&cluster), "deployment,replicaset", Arc::default());
@@ -175,7 +175,7 @@ fn who_could_not_learn_of_its_renewals_goes_on_as_soon_as_it_can() {
         let running = Running::start("-*");
         let faulty = Arc::new(Faulty::of(&running));
         let leader = take_over(Arc::<Faulty>::clone(&faulty), &running, "alone").0.expect("nobody leads");
-        let cluster = led(&running, &leader);
+        let cluster = cluster_of(&running, &leader);
         let ended = hold(leader, &running.world.env());
         running.world.run_for(seconds(5));
         faulty.lose_answers_after(seconds(late));

@@ -19,7 +19,7 @@ fn pod(name: &str, app: &str) -> Value {
 
 impl Running {
     /// Writes the status that a kubelet reports.
-    fn says(&self, name: &str, address: &str, ready: &str) {
+    fn report_status(&self, name: &str, address: &str, ready: &str) {
         let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, name));
         let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": ready}]}});
@@ -28,7 +28,7 @@ impl Running {
     }
 
     /// Addresses in slices and Endpoints, ready ones and the others, of each Service.
-    fn led_to(&self) -> Vec<String> {
+    fn endpoint_lines(&self) -> Vec<String> {
         let texts = |list: &Value, of: &str| -> Vec<String> {
             list.as_array().into_iter().flatten().map(|one| one[of].as_str().unwrap_or_default().to_owned()).collect()
         };
@@ -60,58 +60,58 @@ fn a_service_leads_to_its_pods_until_it_is_gone() {
     running.create(Some("default"), &pod("a", "web"));
     running.create(Some("default"), &pod("b", "web"));
     running.create(Some("default"), &pod("c", "other"));
-    running.says("a", "10.64.0.1", "True");
-    running.says("c", "10.64.0.3", "True");
+    running.report_status("a", "10.64.0.1", "True");
+    running.report_status("c", "10.64.0.3", "True");
     running.settle();
     running.create(Some("default"), &service("web", &json!({})));
     running.settle();
-    assert_eq!(running.led_to(), ["slice web: 10.64.0.1 | ", "endpoints web: 10.64.0.1 | "]);
-    running.says("b", "10.64.0.2", "False");
+    assert_eq!(running.endpoint_lines(), ["slice web: 10.64.0.1 | ", "endpoints web: 10.64.0.1 | "]);
+    running.report_status("b", "10.64.0.2", "False");
     running.settle();
-    assert_eq!(running.led_to(), ["slice web: 10.64.0.1 | 10.64.0.2", "endpoints web: 10.64.0.1 | 10.64.0.2"]);
+    assert_eq!(running.endpoint_lines(), ["slice web: 10.64.0.1 | 10.64.0.2", "endpoints web: 10.64.0.1 | 10.64.0.2"]);
     running.patch(PODS, "c", json!({"metadata": {"labels": {"app": "web"}}}));
     running.patch(PODS, "a", json!({"metadata": {"labels": {"app": "gone"}}}));
     running.settle();
-    assert_eq!(running.led_to(), ["slice web: 10.64.0.3 | 10.64.0.2", "endpoints web: 10.64.0.3 | 10.64.0.2"]);
+    assert_eq!(running.endpoint_lines(), ["slice web: 10.64.0.3 | 10.64.0.2", "endpoints web: 10.64.0.3 | 10.64.0.2"]);
     running.delete(PODS, "c", None);
     running.settle();
-    assert_eq!(running.led_to(), ["slice web:  | 10.64.0.2,10.64.0.3", "endpoints web:  | 10.64.0.2"], "it is on its way out");
+    assert_eq!(running.endpoint_lines(), ["slice web:  | 10.64.0.2,10.64.0.3", "endpoints web:  | 10.64.0.2"], "it is on its way out");
     running.delete(SERVICES, "web", None);
     running.settle();
-    assert_eq!(running.led_to(), Vec::<String>::new());
+    assert_eq!(running.endpoint_lines(), Vec::<String>::new());
 }
 
 #[test]
 fn nothing_is_written_for_services_without_a_selector_or_with_an_external_name() {
     let running = Running::start("endpoint,endpointslice");
     running.create(Some("default"), &pod("a", "web"));
-    running.says("a", "10.64.0.1", "True");
+    running.report_status("a", "10.64.0.1", "True");
     running.create(Some("default"), &service("own", &json!({"selector": null})));
     running.create(Some("default"), &service("name", &json!({"type": "ExternalName", "externalName": "x.y"})));
     let own = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {"name": "own"},
         "subsets": [{"addresses": [{"ip": "10.9.9.9"}], "ports": [{"port": 80}]}]});
     running.create(Some("default"), &own);
     running.settle();
-    assert_eq!(running.led_to(), ["endpoints own: 10.9.9.9 | "]);
+    assert_eq!(running.endpoint_lines(), ["endpoints own: 10.9.9.9 | "]);
 }
 
 #[test]
 fn what_was_written_by_hand_is_put_right() {
     let running = Running::start("endpoint,endpointslice");
     running.create(Some("default"), &pod("a", "web"));
-    running.says("a", "10.64.0.1", "True");
+    running.report_status("a", "10.64.0.1", "True");
     running.create(Some("default"), &service("web", &json!({})));
     running.settle();
-    let right = running.led_to();
+    let right = running.endpoint_lines();
     let slice = running.list(SLICES)[0]["metadata"]["name"].as_str().expect("a name").to_owned();
     running.patch(SLICES, &slice, json!({"endpoints": []}));
     running.patch(ENDPOINTS, "web", json!({"subsets": []}));
     running.settle();
-    assert_eq!(running.led_to(), right);
+    assert_eq!(running.endpoint_lines(), right);
     running.delete(SLICES, &slice, None);
     running.delete(ENDPOINTS, "web", None);
     running.settle();
-    assert_eq!(running.led_to(), right);
+    assert_eq!(running.endpoint_lines(), right);
 }
 
 #[test]

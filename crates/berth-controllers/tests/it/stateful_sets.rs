@@ -116,15 +116,15 @@ impl Running {
     }
 
     /// The recorded reasons of Recreate events.
-    fn told(&self) -> Vec<String> {
-        let mut told: Vec<_> =
+    fn recreate_events(&self) -> Vec<String> {
+        let mut recreate_events: Vec<_> =
             self.events().into_iter().map(|(reason, _)| reason).filter(|reason| reason.starts_with("Recreate")).collect();
-        told.sort();
-        told
+        recreate_events.sort();
+        recreate_events
     }
 }
 
-const ALL_TOLD: [&str; 3] = ["RecreateCompleted", "RecreateStarted", "RecreateWaitingForTermination"];
+const ALL_EVENTS: [&str; 3] = ["RecreateCompleted", "RecreateStarted", "RecreateWaitingForTermination"];
 
 #[test]
 fn a_set_rolls_out_scales_and_goes() {
@@ -167,7 +167,7 @@ fn recreate_deletes_all_waits_for_the_last_and_creates_in_order() {
     for (policy, first) in [("OrderedReady", "web-0=2"), ("Parallel", "web-0=2 web-1=2 web-2=2")] {
         let running = Running::with_set(json!({"updateStrategy": {"type": "Recreate"}, "podManagementPolicy": policy}));
         running.run_pods();
-        assert_eq!((running.progressing().1.as_str(), running.told().len()), ("RecreateComplete", 0));
+        assert_eq!((running.progressing().1.as_str(), running.recreate_events().len()), ("RecreateComplete", 0));
         running.update("2");
         assert_eq!(running.pods(), "web-0=1~ web-1=1~ web-2=1~", "{policy}");
         assert_eq!(running.progressing(), ("True".to_owned(), "RecreateInProgress".to_owned()));
@@ -178,7 +178,7 @@ fn recreate_deletes_all_waits_for_the_last_and_creates_in_order() {
         assert_eq!(running.pods(), first, "{policy}");
         running.run_pods();
         assert_eq!((running.pods().as_str(), running.progressing().1.as_str()), ("web-0=2 web-1=2 web-2=2", "RecreateComplete"));
-        assert_eq!(running.told(), ALL_TOLD, "{policy}");
+        assert_eq!(running.recreate_events(), ALL_EVENTS, "{policy}");
     }
 }
 
@@ -316,7 +316,7 @@ fn a_controller_that_starts_in_the_middle_goes_on_from_there() {
     running.stop_all();
     running.run_pods();
     assert_eq!((running.pods().as_str(), running.progressing().1.as_str()), ("web-0=1 web-1=1 web-2=1", "RecreateComplete"));
-    assert_eq!(running.told(), ["RecreateCompleted", "RecreateWaitingForTermination"]);
+    assert_eq!(running.recreate_events(), ["RecreateCompleted", "RecreateWaitingForTermination"]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ const TOLERANCE: Duration = Duration::from_millis(100);
 /// How many other interleavings are tried if the outcome is a tie. A few suffice for most, but a full quota has many.
 const ORDERS: u64 = 200;
 /// How much later than its last pod's change a set's status contains it.
-const TOLD_AFTER: Duration = Duration::from_millis(SOON.as_millis() as u64 + 10);
+const RECORDED_AFTER: Duration = Duration::from_millis(SOON.as_millis() as u64 + 10);
 /// The resources of a snapshot.
 const PLURALS: [&str; 11] = [
     "controllerrevisions",
@@ -155,7 +155,7 @@ fn happens(world: &mut Simulation, scenario: &Scenario, foretold: &Outcome, cont
         Outcome::Held { settled_after, .. } => {
             world.run_for(*settled_after + TOLERANCE);
             let settled = world.log().len();
-            world.run_for(TOLD_AFTER);
+            world.run_for(RECORDED_AFTER);
             let told = world.log().len();
             world.run_for(Duration::from_secs(3000));
             let goes_on = |from: usize, plural: &str| world.log()[from..].iter().any(|line| line.contains(plural));

@@ -30,7 +30,7 @@ impl Watched {
     }
 
     /// Records the present objects and the deleted ones.
-    fn look(&mut self) {
+    fn record(&mut self) {
         let now = beginning() + self.world.elapsed();
         let mut all = Vec::new();
         for kind in KINDS {
@@ -54,7 +54,7 @@ impl Watched {
             let told = self.world.log().len();
             let left = end - self.world.elapsed();
             self.world.run_until_seen("a change", left, |world| told < world.log().len() || end <= world.elapsed());
-            self.look();
+            self.record();
         }
     }
 
@@ -94,7 +94,7 @@ fn busy_day(naming: Naming) -> Vec<u8> {
     let rolling = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}}});
     watched.world.create(&deployment(6, &rolling));
     watched.world.run_for(Duration::from_secs(10));
-    watched.look();
+    watched.record();
     watched.run_for(Duration::from_secs(1));
     watched.world.patch_deployment("web", image("main:2"));
     watched.run_for(Duration::from_secs(40));
@@ -192,7 +192,7 @@ fn stateful_sets_replay_and_workloads_come_and_go() {
     let mut watched = Watched::new(2, Naming::Plain);
     watched.world.create(&stateful_set(3, &json!({"podManagementPolicy": "Parallel"})));
     watched.world.run_for(Duration::from_secs(10));
-    watched.look();
+    watched.record();
     watched.run_for(Duration::from_secs(1));
     watched.world.patch_stateful_set("web", image("main:2"));
     watched.run_for(Duration::from_secs(50));

@@ -34,13 +34,13 @@ use std::{
 };
 
 type Change = Box<dyn Fn(&AdmissionRequest<'_>, &mut dyn Object) -> Result<Remarks, ApiError> + Send + Sync>;
-type Look = Box<dyn Fn(&AdmissionRequest<'_>, Option<&dyn Object>) -> Result<Remarks, ApiError> + Send + Sync>;
+type Validate = Box<dyn Fn(&AdmissionRequest<'_>, Option<&dyn Object>) -> Result<Remarks, ApiError> + Send + Sync>;
 
 /// A reviewer that responds as a test requires, after a delay, and records its calls.
 struct Outside {
     asked: Mutex<Vec<String>>,
     change: Change,
-    look: Look,
+    decide: Validate,
 }
 
 /// Yields once, as every real reviewer does.
@@ -86,7 +86,7 @@ impl Reviewer for Outside {
         async move {
             wait().await;
             self.note("validate", request, object);
-            (self.look)(request, object)
+            (self.decide)(request, object)
         }
         .boxed()
     }
@@ -96,7 +96,7 @@ fn changes_nothing() -> Change {
     Box::new(|_, _| Ok(Remarks::default()))
 }
 
-fn accepts() -> Look {
+fn accepts() -> Validate {
     Box::new(|_, _| Ok(Remarks::default()))
 }
 
@@ -111,8 +111,8 @@ fn no() -> ApiError {
 }
 
 /// Returns the test cluster's API with a reviewer.
-fn asking(world: &World, change: Change, look: Look) -> (Registry, Arc<Outside>) {
-    let outside = Arc::new(Outside { asked: Mutex::default(), change, look });
+fn asking(world: &World, change: Change, decide: Validate) -> (Registry, Arc<Outside>) {
+    let outside = Arc::new(Outside { asked: Mutex::default(), change, decide });
     (world.registry.clone().with_reviewers(vec![Arc::clone(&outside) as Arc<dyn Reviewer>]), outside)
 }
 
@@ -254,9 +254,9 @@ fn a_refusal_by_either_method_changes_nothing_whatever_the_verb() {
     budget(&world);
     quota(&world, &json!({"pods": "9"}));
     let revision = world.revision();
-    let refusals: [(Change, Look); 2] = [(Box::new(|_, _| Err(no())), accepts()), (changes_nothing(), Box::new(|_, _| Err(no())))];
-    for (index, (change, look)) in refusals.into_iter().enumerate() {
-        let (api, _) = asking(&world, change, look);
+    let refusals: [(Change, Validate); 2] = [(Box::new(|_, _| Err(no())), accepts()), (changes_nothing(), Box::new(|_, _| Err(no())))];
+    for (index, (change, decide)) in refusals.into_iter().enumerate() {
+        let (api, _) = asking(&world, change, decide);
         let replaced = json!({"metadata": {"name": "c"}, "data": {"a": "b"}});
         let mut answers = vec![
             create(&api, "pods", &pod("new")).map(drop),
@@ -299,12 +299,12 @@ fn what_is_added_outside_gets_defaults_and_what_the_server_adds_and_is_validated
         sidecar(object);
         Ok(Remarks::default())
     };
-    let look = |_: &AdmissionRequest<'_>, object: Option<&dyn Object>| {
+    let decide = |_: &AdmissionRequest<'_>, object: Option<&dyn Object>| {
         let pod: &Pod = object.and_then(|object| object.downcast_ref()).expect("a pod");
         assert_eq!(pod.status.as_ref().and_then(|status| status.qos_class.as_deref()), Some("Burstable"), "it is prepared");
         Ok(Remarks { warnings: vec!["seen".to_owned()], audit: Vec::new() })
     };
-    let (api, outside) = asking(&world, Box::new(add), Box::new(look));
+    let (api, outside) = asking(&world, Box::new(add), Box::new(decide));
     let made = done(api.create(&Actor::System, &collection("pods"), body(&pod("p")), &WriteOptions::default())).expect("created");
     let object = json_of(&made.object);
     let added = &object["spec"]["containers"][1];
@@ -388,13 +388,13 @@ fn nothing_is_charged_and_no_lock_is_held_while_a_plug_in_decides() {
     let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
     let before = held(&world);
     let inside = Arc::clone(&world);
-    let look = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
+    let decide = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
         assert_eq!(held(&inside), before);
         // This write needs the lock of the same quota, and would wait indefinitely.
         inside.made("services", json!({"metadata": {"name": "inner"}, "spec": {"type": "ExternalName", "externalName": "x.y"}}));
         Err(no())
     };
-    let (api, _) = asking(&world, changes_nothing(), Box::new(look));
+    let (api, _) = asking(&world, changes_nothing(), Box::new(decide));
     assert_eq!(create(&api, "services", &service("s")).expect_err("refused").to_string(), "no");
     assert_eq!(used(&world)["services"], "1", "only the other's");
 }
@@ -417,7 +417,7 @@ fn a_write_that_finds_another_first_goes_through_the_chain_again_with_the_new_ob
     world.made("configmaps", config_map("c"));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let (inside, notes) = (Arc::clone(&world), Arc::clone(&seen));
-    let look = move |request: &AdmissionRequest<'_>, object: Option<&dyn Object>| {
+    let decide = move |request: &AdmissionRequest<'_>, object: Option<&dyn Object>| {
         let data = |object: Option<&dyn Object>| object.and_then(|object| object.downcast_ref::<ConfigMap>()?.data.clone());
         let mut notes = notes.lock().expect("no test panics with it");
         notes.push(json!([data(request.old), data(object)]));
@@ -426,7 +426,7 @@ fn a_write_that_finds_another_first_goes_through_the_chain_again_with_the_new_ob
         }
         Ok(Remarks { warnings: vec!["once".to_owned()], audit: Vec::new() })
     };
-    let (api, outside) = asking(&world, changes_nothing(), Box::new(look));
+    let (api, outside) = asking(&world, changes_nothing(), Box::new(decide));
     let patch = Patch::Merge(json!({"data": {"mine": "1"}}).to_string().into_bytes());
     let written = done(api.patch(&Actor::System, &target("configmaps", "c"), patch, &WriteOptions::default())).expect("the second try");
     let both = json!({"mine": "1", "theirs": "1"});
@@ -442,11 +442,11 @@ fn another_generated_name_is_asked_about_while_nothing_is_charged_for_the_one_th
     let unnamed = json!({"metadata": {"generateName": "c-"}});
     world.made("configmaps", unnamed.clone());
     let inside = Arc::clone(&world);
-    let look = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
+    let decide = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
         assert_eq!(used(&inside)["configmaps"], "1");
         Ok(Remarks::default())
     };
-    let (api, outside) = asking(&world, changes_nothing(), Box::new(look));
+    let (api, outside) = asking(&world, changes_nothing(), Box::new(decide));
     assert!(matches!(create(&api, "configmaps", &unnamed), Err(ApiError::AlreadyExists { .. })));
     let asked = outside.taken();
     assert_eq!(asked.iter().filter(|line| line.starts_with("validate")).count(), 8, "once a name");
@@ -459,11 +459,11 @@ fn a_namespace_that_terminates_while_a_plug_in_decides_gets_nothing_new() {
     let world = Arc::new(World::new());
     world.made("namespaces", json!({"metadata": {"name": "n"}}));
     let inside = Arc::clone(&world);
-    let look = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
+    let decide = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
         inside.delete("namespaces", "n", &DeleteOptions::default()).expect("it terminates");
         Ok(Remarks::default())
     };
-    let (api, _) = asking(&world, changes_nothing(), Box::new(look));
+    let (api, _) = asking(&world, changes_nothing(), Box::new(decide));
     let text = create(&api, "configmaps@n", &config_map("c")).expect_err("too late").to_string();
     assert!(text.contains("because it is being terminated"), "{text}");
     assert!(world.get("configmaps@n", "c").is_err());
@@ -478,7 +478,7 @@ fn several_are_asked_in_their_order_and_the_first_refusal_counts() {
         labels.insert(next.clone(), next);
         Ok(Remarks::default())
     };
-    let reviewer = |look: Look| Arc::new(Outside { asked: Mutex::default(), change: Box::new(label), look });
+    let reviewer = |decide: Validate| Arc::new(Outside { asked: Mutex::default(), change: Box::new(label), decide });
     let all = [reviewer(accepts()), reviewer(Box::new(|_, _| Err(no()))), reviewer(accepts())];
     let api = world.registry.clone().with_reviewers(all.iter().map(|one| Arc::clone(one) as Arc<dyn Reviewer>).collect());
     assert_eq!(create(&api, "configmaps", &config_map("c")).expect_err("refused").to_string(), "no");
@@ -551,14 +551,14 @@ fn a_conflict_of_an_aggregated_role_with_a_plug_in_is_not_retried_indefinitely()
     world.made(ROLES, json!({"metadata": {"name": "g"}, "aggregationRule": selector}));
     let conflict = || ApiError::Conflict { resource: GroupResource::default(), name: String::new(), message: "no".to_owned() };
     let asked = AtomicI64::new(0);
-    let look: Look = Box::new(move |request, _| {
+    let decide: Validate = Box::new(move |request, _| {
         if request.name != "g" {
             return Ok(Remarks::default());
         }
         assert!(asked.fetch_add(1, Ordering::SeqCst) < 20, "again and again");
         Err(conflict())
     });
-    let (api, _) = asking(&world, changes_nothing(), look);
+    let (api, _) = asking(&world, changes_nothing(), decide);
     let part = json!({"metadata": {"name": "part", "labels": {"part-of": "g"}},
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
     let refused = create(&api, ROLES, &part).expect_err("it is told");

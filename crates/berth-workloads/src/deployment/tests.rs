@@ -150,7 +150,7 @@ fn every_pod_that_holds_a_place_counts_against_the_limit() {
 fn terminating_pods_are_counted_by_the_status_or_else_from_the_pods() {
     let check = |status: Value, wanted: i64| {
         let sets = [set("a", 1, status, &none())];
-        look(&deployment(1, None), &sets, NOBODY, |observed| assert_eq!(observed.terminating(), wanted));
+        look(&deployment(1, None), &sets, NO_PODS, |observed| assert_eq!(observed.terminating(), wanted));
     };
     check(json!({"terminatingReplicas": 3, "observedGeneration": 1}), 3);
     check(json!({"observedGeneration": 1}), 42);
@@ -246,15 +246,15 @@ fn what_scaling_reads_of_a_set_is_in_its_annotations() {
 }
 
 const COMPLETE: Option<&str> = Some("TerminationComplete");
-const NOBODY: LeftBehind = LeftBehind { active: 0, terminating: 0, to_come: 0, last: None };
+const NO_PODS: LeftBehind = LeftBehind { active: 0, terminating: 0, to_come: 0, last: None };
 
 #[test]
 fn a_scaling_in_the_middle_of_a_rollout_is_spread_in_proportion() {
     let sets = [set("a", 8, has(8), &sized_for(10, None)), new_set("b", 5, has(5), &sized_for(10, None))];
-    check(&deployment(15, None), &sets, NOBODY, &["a to 11 for 15", "b to 7 for 15"]);
-    check(&deployment(5, None), &sets, NOBODY, &["a to 5 for 5", "b to 3 for 5"]);
-    check(&deployment(0, None), &sets, NOBODY, &["a to 0 for 0", "b to 0 for 0"]);
-    let left = LeftBehind { active: 1, ..NOBODY };
+    check(&deployment(15, None), &sets, NO_PODS, &["a to 11 for 15", "b to 7 for 15"]);
+    check(&deployment(5, None), &sets, NO_PODS, &["a to 5 for 5", "b to 3 for 5"]);
+    check(&deployment(0, None), &sets, NO_PODS, &["a to 0 for 0", "b to 0 for 0"]);
+    let left = LeftBehind { active: 1, ..NO_PODS };
     let wait = "waiting for 1 pod of a deleted ReplicaSet to be deleted before creating 5 more";
     check(&deployment(15, None), &sets, left.clone(), &[wait, "watched"]);
     check(&deployment(5, None), &sets, left, &["a to 5 for 5", "b to 3 for 5"]);
@@ -267,51 +267,51 @@ fn a_scaling_that_adds_nothing_is_noted_whatever_others_wait_for() {
         metadata["generation"] = json!(2);
         set(name, replicas, has(replicas), &metadata)
     };
-    check(&deployment(10, None), &[lagging("a", 8), lagging("b", 5)], NOBODY, &["a for 10", "b for 10"]);
+    check(&deployment(10, None), &[lagging("a", 8), lagging("b", 5)], NO_PODS, &["a for 10", "b for 10"]);
 }
 
 #[test]
 fn a_scaling_goes_as_far_as_terminating_pods_leave_room() {
     let terminating = |count: i64| json!({"replicas": 8, "terminatingReplicas": count, "observedGeneration": 1});
     let sets = |count: i64| [set("a", 8, terminating(count), &sized_for(10, None)), new_set("b", 5, has(5), &sized_for(10, None))];
-    check(&deployment(15, COMPLETE), &sets(0), NOBODY, &["a to 11 for 15", "b to 7 for 15"]);
+    check(&deployment(15, COMPLETE), &sets(0), NO_PODS, &["a to 11 for 15", "b to 7 for 15"]);
     let wait = "waiting for 3 terminating pods before creating 3 more";
-    check(&deployment(15, COMPLETE), &sets(3), NOBODY, &["b from 5", "a to 10 from 8", wait, "watched"]);
-    check(&deployment(5, COMPLETE), &sets(3), NOBODY, &["a to 5 for 5", "b to 3 for 5"]);
+    check(&deployment(15, COMPLETE), &sets(3), NO_PODS, &["b from 5", "a to 10 from 8", wait, "watched"]);
+    check(&deployment(5, COMPLETE), &sets(3), NO_PODS, &["a to 5 for 5", "b to 3 for 5"]);
     let going_on = [set("a", 10, terminating(0), &sized_for(15, Some(8))), new_set("b", 5, has(5), &sized_for(15, Some(5)))];
     let going_on = going_on.map(|mut set| {
         set.annotations.insert("deployment.kubernetes.io/max-replicas".to_owned(), "13".to_owned());
         set
     });
-    check(&deployment(15, COMPLETE), &going_on, NOBODY, &["a to 11 from null", "b to 7 from null"]);
+    check(&deployment(15, COMPLETE), &going_on, NO_PODS, &["a to 11 from null", "b to 7 from null"]);
 }
 
 #[test]
 fn a_single_set_gets_all_pods_that_are_wanted() {
     let one = |replicas: i64, metadata: &Value| [new_set("a", replicas, has(replicas), metadata)];
-    check(&deployment(15, None), &one(10, &sized_for(10, None)), NOBODY, &["a to 15 for 15"]);
-    check(&deployment(4, None), &one(10, &sized_for(10, None)), NOBODY, &["a to 4 for 4"]);
-    check(&deployment(10, None), &one(10, &sized_for(8, None)), NOBODY, &["a for 10"]);
+    check(&deployment(15, None), &one(10, &sized_for(10, None)), NO_PODS, &["a to 15 for 15"]);
+    check(&deployment(4, None), &one(10, &sized_for(10, None)), NO_PODS, &["a to 4 for 4"]);
+    check(&deployment(10, None), &one(10, &sized_for(8, None)), NO_PODS, &["a for 10"]);
     let terminating = json!({"replicas": 10, "terminatingReplicas": 6, "observedGeneration": 1});
     let going = [new_set("a", 10, terminating.clone(), &sized_for(10, None))];
-    check(&deployment(15, None), &going, NOBODY, &["a to 15 for 15"]);
+    check(&deployment(15, None), &going, NO_PODS, &["a to 15 for 15"]);
     check(
         &deployment(15, COMPLETE),
         &going,
-        NOBODY,
+        NO_PODS,
         &["a to 12 from 10", "waiting for 6 terminating pods before creating 3 more", "watched"],
     );
-    check(&deployment(4, COMPLETE), &going, NOBODY, &["a to 4 for 4"]);
+    check(&deployment(4, COMPLETE), &going, NO_PODS, &["a to 4 for 4"]);
     let lagging = [new_set("a", 10, json!({"replicas": 10, "terminatingReplicas": 0, "observedGeneration": 1}), &{
         let mut metadata = sized_for(10, None);
         metadata["generation"] = json!(2);
         metadata
     })];
-    check(&deployment(15, COMPLETE), &lagging, NOBODY, &["waiting for a to be observed", "watched"]);
-    check(&deployment(15, None), &lagging, NOBODY, &["a to 15 for 15"]);
-    check(&deployment(10, COMPLETE), &lagging.map(|set| sized(set, 8)), NOBODY, &["a for 10"]);
-    check(&deployment(0, COMPLETE), &one(10, &sized_for(10, None)), NOBODY, &["a to 0 for 0"]);
-    let left = LeftBehind { active: 4, ..NOBODY };
+    check(&deployment(15, COMPLETE), &lagging, NO_PODS, &["waiting for a to be observed", "watched"]);
+    check(&deployment(15, None), &lagging, NO_PODS, &["a to 15 for 15"]);
+    check(&deployment(10, COMPLETE), &lagging.map(|set| sized(set, 8)), NO_PODS, &["a for 10"]);
+    check(&deployment(0, COMPLETE), &one(10, &sized_for(10, None)), NO_PODS, &["a to 0 for 0"]);
+    let left = LeftBehind { active: 4, ..NO_PODS };
     check(
         &deployment(15, None),
         &one(10, &sized_for(10, None)),
@@ -324,15 +324,15 @@ fn a_single_set_gets_all_pods_that_are_wanted() {
 fn a_scaling_that_waits_is_superseded_by_a_new_template() {
     let terminating = json!({"replicas": 10, "terminatingReplicas": 6, "observedGeneration": 1});
     let old = |status: &Value| set("a", 10, status.clone(), &sized_for(10, None));
-    check(&deployment(15, COMPLETE), &[old(&terminating)], NOBODY, &["a for 15"]);
-    check(&deployment(15, COMPLETE), &[old(&terminating), new_set("b", 0, has(0), &none())], NOBODY, &["a for 15"]);
-    check(&deployment(15, COMPLETE), &[old(&has(10))], NOBODY, &["a to 15 for 15"]);
+    check(&deployment(15, COMPLETE), &[old(&terminating)], NO_PODS, &["a for 15"]);
+    check(&deployment(15, COMPLETE), &[old(&terminating), new_set("b", 0, has(0), &none())], NO_PODS, &["a for 15"]);
+    check(&deployment(15, COMPLETE), &[old(&has(10))], NO_PODS, &["a to 15 for 15"]);
     let with_room = json!({"replicas": 10, "terminatingReplicas": 3, "observedGeneration": 1});
-    check(&deployment(15, COMPLETE), &[old(&with_room)], NOBODY, &["a to 15 for 15"]);
+    check(&deployment(15, COMPLETE), &[old(&with_room)], NO_PODS, &["a to 15 for 15"]);
     let less_room = json!({"replicas": 10, "terminatingReplicas": 4, "observedGeneration": 1});
-    check(&deployment(15, COMPLETE), &[old(&less_room)], NOBODY, &["a for 15"]);
+    check(&deployment(15, COMPLETE), &[old(&less_room)], NO_PODS, &["a for 15"]);
     let several = [set("a", 8, less_room, &sized_for(10, None)), set("b", 5, has(5), &sized_for(10, None))];
-    check(&deployment(15, COMPLETE), &several, NOBODY, &["a for 15", "b for 15"]);
+    check(&deployment(15, COMPLETE), &several, NO_PODS, &["a for 15", "b for 15"]);
 }
 
 #[test]
@@ -341,9 +341,9 @@ fn a_new_set_that_is_complete_ends_the_old_ones_when_the_size_changes() {
         let status = json!({"replicas": 5, "availableReplicas": available, "terminatingReplicas": 0, "observedGeneration": 1});
         [set("a", 3, has(3), &sized_for(4, None)), new_set("b", 5, status, &sized_for(sized, None))]
     };
-    check(&deployment(5, None), &sets(5, 5), NOBODY, &["a to 0 for 5"]);
-    check(&deployment(5, None), &sets(4, 5), NOBODY, &["a for 5"]);
-    check(&deployment(5, None), &sets(5, 4), NOBODY, &["a for 5", "b for 5"]);
+    check(&deployment(5, None), &sets(5, 5), NO_PODS, &["a to 0 for 5"]);
+    check(&deployment(5, None), &sets(4, 5), NO_PODS, &["a for 5"]);
+    check(&deployment(5, None), &sets(5, 4), NO_PODS, &["a for 5", "b for 5"]);
 }
 
 #[test]
@@ -354,8 +354,8 @@ fn recreate_takes_old_sets_down_before_it_scales() {
         view
     };
     let old = || set("a", 3, has(3), &sized_for(4, None));
-    check(&recreate(5), &[old()], NOBODY, &["a to 5 for 5"]);
-    check(&recreate(5), &[old(), new_set("b", 4, has(4), &sized_for(4, None))], NOBODY, &["a to 0 for 5", "watched"]);
+    check(&recreate(5), &[old()], NO_PODS, &["a to 5 for 5"]);
+    check(&recreate(5), &[old(), new_set("b", 4, has(4), &sized_for(4, None))], NO_PODS, &["a to 0 for 5", "watched"]);
 }
 
 #[test]
@@ -366,14 +366,14 @@ fn a_paused_deployment_scales_the_new_set_or_else_the_latest() {
         view
     };
     let idle = |name: &str| set(name, 0, has(0), &none());
-    check(&paused(), &[idle("a"), new_set("b", 0, has(0), &none()), idle("c")], NOBODY, &["b to 3 for 3"]);
+    check(&paused(), &[idle("a"), new_set("b", 0, has(0), &none()), idle("c")], NO_PODS, &["b to 3 for 3"]);
     let wait = "paused: the template does not roll out until you resume it";
-    check(&paused(), &[idle("a"), idle("b")], NOBODY, &["b to 3 for 3", wait]);
-    check(&paused(), &[], NOBODY, &[wait]);
+    check(&paused(), &[idle("a"), idle("b")], NO_PODS, &["b to 3 for 3", wait]);
+    check(&paused(), &[], NO_PODS, &[wait]);
     let several = [set("a", 8, has(8), &sized_for(10, None)), set("b", 5, has(5), &sized_for(10, None))];
-    check(&paused(), &several, NOBODY, &["a to 4 for 3", "b to 2 for 3", wait]);
+    check(&paused(), &several, NO_PODS, &["a to 4 for 3", "b to 2 for 3", wait]);
     let recreate = DeploymentView { choices: recreate_of(0, None).choices, ..paused() };
-    check(&recreate, &several, NOBODY, &[wait]);
+    check(&recreate, &several, NO_PODS, &[wait]);
 }
 
 /// The room that terminating pods leave would finish the paused rollout.
@@ -391,21 +391,21 @@ fn a_paused_deployment_under_which_terminating_pods_count_changes_sizes_for_a_ne
         [set("a", 1, status, &self::sized_for(sized_for, None)), new_set("b", 1, has(1), &self::sized_for(sized_for, None))]
     };
     for terminating in [0, 2] {
-        check(&of(3), &half_way(3, terminating), NOBODY, &[wait]);
-        check(&paused(recreate_of(3, COMPLETE)), &half_way(3, terminating), NOBODY, &[wait]);
+        check(&of(3), &half_way(3, terminating), NO_PODS, &[wait]);
+        check(&paused(recreate_of(3, COMPLETE)), &half_way(3, terminating), NO_PODS, &[wait]);
     }
-    check(&paused(deployment(3, None)), &half_way(3, 0), NOBODY, &["b to 5", wait]);
-    check(&of(5), &half_way(3, 0), NOBODY, &["a for 5", "b to 7 for 5", wait]);
-    check(&of(1), &half_way(3, 0), NOBODY, &["a for 1", "b to 3 for 1", wait]);
+    check(&paused(deployment(3, None)), &half_way(3, 0), NO_PODS, &["b to 5", wait]);
+    check(&of(5), &half_way(3, 0), NO_PODS, &["a for 5", "b to 7 for 5", wait]);
+    check(&of(1), &half_way(3, 0), NO_PODS, &["a for 1", "b to 3 for 1", wait]);
     // A saturated, incomplete or manually scaled set does not change either.
     let saturated = [set("a", 2, has(2), &sized_for(3, None)), new_set("b", 3, has(3), &sized_for(3, None))];
-    check(&of(3), &saturated, NOBODY, &[wait]);
-    check(&of(3), &[new_set("b", 1, has(1), &sized_for(3, None))], NOBODY, &[wait]);
+    check(&of(3), &saturated, NO_PODS, &[wait]);
+    check(&of(3), &[new_set("b", 1, has(1), &sized_for(3, None))], NO_PODS, &[wait]);
     // A pending scaling continues, also one that begins without pods.
     let pending = [new_set("b", 1, has(1), &sized_for(2, Some(1)))];
-    check(&of(3), &pending, NOBODY, &["b to 3 for 3 from null"]);
-    check(&of(3), &[set("a", 0, has(0), &none()), new_set("b", 0, has(0), &sized_for(0, None))], NOBODY, &["b to 3 for 3"]);
-    check(&of(3), &[new_set("b", 0, has(0), &sized_for(3, None))], NOBODY, &[wait]);
+    check(&of(3), &pending, NO_PODS, &["b to 3 for 3 from null"]);
+    check(&of(3), &[set("a", 0, has(0), &none()), new_set("b", 0, has(0), &sized_for(0, None))], NO_PODS, &["b to 3 for 3"]);
+    check(&of(3), &[new_set("b", 0, has(0), &sized_for(3, None))], NO_PODS, &[wait]);
 }
 
 fn recreate_of(replicas: i64, policy: Option<&str>) -> DeploymentView {
@@ -426,33 +426,33 @@ fn recreate_waits_for_the_last_pod_of_older_templates() {
     let wait = |policy: Option<&str>, sets: &[ReplicaSetView], left: LeftBehind, counts: PodCounts, expected: &[&str]| {
         check_with(&recreate_of(5, policy), sets, &Left(left, counts), expected);
     };
-    wait(None, &gone(), NOBODY, some, &["b to 5", "watched"]);
+    wait(None, &gone(), NO_PODS, some, &["b to 5", "watched"]);
     wait(
         None,
         &old(has(3), 1),
-        NOBODY,
+        NO_PODS,
         some,
         &["waiting for 3 pods of older templates to stop before creating 3 of the new one", "watched"],
     );
-    wait(None, &old(has(0), 2), NOBODY, some, &["waiting for a to be observed", "watched"]);
+    wait(None, &old(has(0), 2), NO_PODS, some, &["waiting for a to be observed", "watched"]);
     let behind = "waiting for 2 pods of a deleted ReplicaSet to be deleted before creating 3 more";
-    wait(None, &gone(), LeftBehind { active: 2, ..NOBODY }, some, &[behind, "watched"]);
+    wait(None, &gone(), LeftBehind { active: 2, ..NO_PODS }, some, &[behind, "watched"]);
     let terminating = "waiting for 4 terminating pods before creating 3 more";
-    wait(None, &gone(), LeftBehind { terminating: 4, ..NOBODY }, some, &[terminating, "watched"]);
-    wait(Some("TerminationStarted"), &gone(), LeftBehind { terminating: 4, ..NOBODY }, some, &["b to 5", "watched"]);
+    wait(None, &gone(), LeftBehind { terminating: 4, ..NO_PODS }, some, &[terminating, "watched"]);
+    wait(Some("TerminationStarted"), &gone(), LeftBehind { terminating: 4, ..NO_PODS }, some, &["b to 5", "watched"]);
     for counts in [PodCounts { active: 1, ..some }, PodCounts { mismatched: 1, ..some }, PodCounts { terminating: 1, ..some }] {
-        wait(None, &gone(), NOBODY, counts, &["watched"]);
+        wait(None, &gone(), NO_PODS, counts, &["watched"]);
     }
     let complete = [set("a", 0, has(0), &sized_for(5, None)), new_set("b", 5, has(5), &sized_for(5, None))];
-    wait(None, &complete, LeftBehind { active: 2, ..NOBODY }, some, &["watched"]);
-    wait(None, &complete, LeftBehind { terminating: 2, ..NOBODY }, some, &[]);
+    wait(None, &complete, LeftBehind { active: 2, ..NO_PODS }, some, &["watched"]);
+    wait(None, &complete, LeftBehind { terminating: 2, ..NO_PODS }, some, &[]);
 }
 
 #[test]
 fn recreate_makes_as_many_new_pods_as_there_is_room_for() {
     let going = json!({"replicas": 4, "terminatingReplicas": 0, "observedGeneration": 1});
-    check(&recreate_of(5, COMPLETE), &[new_set("b", 2, going.clone(), &sized_for(5, None))], NOBODY, &["b to 3", "watched"]);
-    check(&recreate_of(5, None), &[new_set("b", 2, going, &sized_for(5, None))], NOBODY, &["b to 5", "watched"]);
+    check(&recreate_of(5, COMPLETE), &[new_set("b", 2, going.clone(), &sized_for(5, None))], NO_PODS, &["b to 3", "watched"]);
+    check(&recreate_of(5, None), &[new_set("b", 2, going, &sized_for(5, None))], NO_PODS, &["b to 5", "watched"]);
 }
 
 #[test]
@@ -461,7 +461,7 @@ fn old_sets_beyond_the_limit_go_when_nothing_of_theirs_is_left() {
         let mut view = deployment(1, policy);
         Arc::make_mut(&mut view.spec).revision_history_limit = Some(0);
         let old = set("a", 0, json!({"terminatingReplicas": terminating, "observedGeneration": 1}), &none());
-        look(&view, &[old], NOBODY, |observed| super::history::clean_up(observed).len())
+        look(&view, &[old], NO_PODS, |observed| super::history::clean_up(observed).len())
     };
     assert_eq!([clean_up(None, 3), clean_up(COMPLETE, 0), clean_up(COMPLETE, 3)], [1, 1, 0]);
 }
@@ -471,7 +471,7 @@ fn counts_take_in_what_is_left_behind_and_what_is_wanted() {
     let status = look(&deployment(20, None), &two(), LEFT, |observed| super::status::counts(observed, 7));
     assert_eq!((status.replicas, status.terminating_replicas, status.unavailable_replicas), (9, Some(8), 7));
     let available = [set("a", 3, has(3), &none())];
-    let status = look(&deployment(20, None), &available, NOBODY, |observed| super::status::counts(observed, 7));
+    let status = look(&deployment(20, None), &available, NO_PODS, |observed| super::status::counts(observed, 7));
     assert_eq!((status.available_replicas, status.unavailable_replicas), (3, 4));
 }
 
@@ -481,7 +481,7 @@ fn a_deployment_is_available_with_as_many_pods_as_may_not_be_missing() {
         let mut view = deployment(10, None);
         let limits = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
         Arc::make_mut(&mut view.spec).strategy = serde_json::from_value(limits).expect("a strategy");
-        look(&view, &[set("a", 10, has(count), &none())], NOBODY, |observed| {
+        look(&view, &[set("a", 10, has(count), &none())], NO_PODS, |observed| {
             let (mut conditions, status) = (super::status::Conditions::default(), super::status::counts(observed, 10));
             super::status::set_available(&mut conditions, observed, &status);
             conditions.reason("Available").to_owned()
@@ -499,7 +499,7 @@ fn a_failure_stays_as_it_was_first_recorded_until_it_is_another() {
     };
     let mut conditions = super::status::Conditions::default();
     let mut since = |sets: &[ReplicaSetView]| {
-        look(&deployment(1, None), sets, NOBODY, |observed| super::status::set_replica_failure(&mut conditions, observed));
+        look(&deployment(1, None), sets, NO_PODS, |observed| super::status::set_replica_failure(&mut conditions, observed));
         conditions.get("ReplicaFailure").and_then(|failure| Some(failure.last_update_time.as_ref()?.0.as_second()))
     };
     assert_eq!(since(&failing("True", "FailedCreate", 5)), Some(5));
@@ -514,10 +514,10 @@ fn old_pods_stay_until_new_ones_are_available_in_their_stead() {
     let available = |count: i64| json!({"replicas": 3, "availableReplicas": count, "terminatingReplicas": 0, "observedGeneration": 1});
     let sets = |old: i64, new: i64| [set("a", old, has(old), &sized_for(3, None)), new_set("b", 3, available(new), &sized_for(3, None))];
     let wait = "waiting for 1 of 3 pods to become available";
-    check(&deployment(3, None), &sets(1, 2), NOBODY, &[wait, "watched"]);
-    check(&deployment(3, None), &sets(2, 2), NOBODY, &["a to 1", "watched"]);
-    check(&deployment(3, None), &sets(1, 3), NOBODY, &["a to 0", "watched"]);
-    check(&deployment(3, None), &sets(1, 2)[1..], NOBODY, &["watched"]);
+    check(&deployment(3, None), &sets(1, 2), NO_PODS, &[wait, "watched"]);
+    check(&deployment(3, None), &sets(2, 2), NO_PODS, &["a to 1", "watched"]);
+    check(&deployment(3, None), &sets(1, 3), NO_PODS, &["a to 0", "watched"]);
+    check(&deployment(3, None), &sets(1, 2)[1..], NO_PODS, &["watched"]);
 }
 
 /// Its cost can cause the deletion of an available pod before a ready one that is not available yet.
@@ -530,7 +530,7 @@ fn old_pods_with_costs_are_let_go_beyond_the_minimum_only_if_they_are_not_ready_
         [set("a", 5, status, &sized_for(3, None)), new_set("b", 1, new, &sized_for(3, None))]
     };
     let check = |told: i64, ready: u32, with_cost: u32, expected: &[&str]| {
-        let pods = Left(NOBODY, PodCounts { active: 5, ready, available: 3, with_cost, ..PodCounts::default() });
+        let pods = Left(NO_PODS, PodCounts { active: 5, ready, available: 3, with_cost, ..PodCounts::default() });
         check_with(&deployment(3, None), &sets(told), &pods, &[expected, &["watched"]].concat());
     };
     check(5, 5, 0, &["a to 3"]);
@@ -548,14 +548,14 @@ fn old_pods_stay_until_a_set_that_was_changed_is_heard_of() {
         sets.iter_mut().zip(changed).for_each(|(set, changed)| set.meta.generation = Generation(1 + changed));
         sets
     };
-    check(&deployment(3, None), &sets([0, 0]), NOBODY, &["a to 0", "watched"]);
+    check(&deployment(3, None), &sets([0, 0]), NO_PODS, &["a to 0", "watched"]);
     for changes in [1, 2] {
-        check(&deployment(3, None), &sets([0, changes]), NOBODY, &["waiting for b to be observed", "watched"]);
-        check(&deployment(3, None), &sets([changes, 0]), NOBODY, &["waiting for a to be observed", "watched"]);
+        check(&deployment(3, None), &sets([0, changes]), NO_PODS, &["waiting for b to be observed", "watched"]);
+        check(&deployment(3, None), &sets([changes, 0]), NO_PODS, &["waiting for a to be observed", "watched"]);
         // The plan relies on none of its pods.
         let mut none = sets([changes, 0]);
         none[0].status.available_replicas = 0;
-        check(&deployment(3, None), &none, NOBODY, &["a to 0", "watched"]);
+        check(&deployment(3, None), &none, NO_PODS, &["a to 0", "watched"]);
     }
 }
 
@@ -566,14 +566,14 @@ fn a_set_that_is_about_to_mark_pods_is_waited_for_where_its_pods_have_the_place(
         [set("a", 1, status, &sized_for(3, None)), new_set("b", 0, has(0), &sized_for(3, None))]
     };
     let expected = ["b to 2", "waiting for a to be observed", "watched"];
-    check(&deployment(3, None), &shrinking(2), NOBODY, &expected);
-    check(&deployment(3, COMPLETE), &shrinking(0), NOBODY, &expected);
+    check(&deployment(3, None), &shrinking(2), NO_PODS, &expected);
+    check(&deployment(3, COMPLETE), &shrinking(0), NO_PODS, &expected);
 }
 
 const SINCE: &str = "1969-12-31T23:59:00Z";
 
 /// The Deployment with these counts in its status, and with `reason` and `message` in `Progressing` for a minute.
-fn said(mut view: DeploymentView, counts: &Value, reason: &str, message: &str) -> DeploymentView {
+fn with_progress(mut view: DeploymentView, counts: &Value, reason: &str, message: &str) -> DeploymentView {
     let condition = |type_: &str, status: &str, reason: &str, message: &str| json!({"type": type_, "status": status, "reason": reason, "message": message, "lastUpdateTime": SINCE, "lastTransitionTime": SINCE});
     let mut status = counts.clone();
     let available = counts["availableReplicas"].as_i64() == Some(view.spec.replicas.unwrap_or(1).into());
@@ -585,7 +585,7 @@ fn said(mut view: DeploymentView, counts: &Value, reason: &str, message: &str) -
 
 /// The reason of the condition `Progressing` after a reconcile.
 fn progressing(deployment: &DeploymentView, sets: &[ReplicaSetView]) -> Option<String> {
-    let plan = plan_of(deployment, sets, &Left(NOBODY, PodCounts::default()), None);
+    let plan = plan_of(deployment, sets, &Left(NO_PODS, PodCounts::default()), None);
     let written = plan.stages.iter().flat_map(|stage| &stage.actions).find_map(|action| match action {
         Action::Patch { patch, .. } => patch["status"].get("conditions").cloned(),
         _ => None,
@@ -615,7 +615,7 @@ fn a_rollout_has_begun_where_the_status_is_about_none_or_another() {
         let (set, counts) = under_way(generation);
         let view = deployment(5, None);
         let view = if is_recorded { recorded(view) } else { view };
-        let view = before.map_or(view.clone(), |(reason, message)| said(view, &counts, reason, message));
+        let view = before.map_or(view.clone(), |(reason, message)| with_progress(view, &counts, reason, message));
         let mut status = view.status.clone();
         if before.is_none() {
             status = serde_json::from_value(counts).expect("a status");
@@ -641,7 +641,7 @@ fn a_rollout_has_begun_where_the_status_is_about_none_or_another() {
 fn progress_is_reported_only_with_a_deadline_and_a_pause_only_of_a_deployment_that_stays() {
     let (set, counts) = under_way(1);
     let paused = |deadline: Option<i32>, deleted: bool| {
-        let mut view = said(deployment(5, None), &counts, "ReplicaSetUpdated", "");
+        let mut view = with_progress(deployment(5, None), &counts, "ReplicaSetUpdated", "");
         let spec = Arc::make_mut(&mut view.spec);
         (spec.paused, spec.progress_deadline_seconds) = (true, deadline);
         view.meta.deleted = deleted.then_some(Timestamp::UNIX_EPOCH);
@@ -650,7 +650,7 @@ fn progress_is_reported_only_with_a_deadline_and_a_pause_only_of_a_deployment_th
     assert_eq!(paused(Some(600), false).as_deref(), Some("DeploymentPaused"));
     assert_eq!(paused(Some(600), true).as_deref(), Some("ReplicaSetUpdated"));
     assert_eq!(paused(None, false).as_deref(), Some("ReplicaSetUpdated"));
-    let mut without = said(deployment(5, None), &counts, "ReplicaSetUpdated", "");
+    let mut without = with_progress(deployment(5, None), &counts, "ReplicaSetUpdated", "");
     Arc::make_mut(&mut without.spec).progress_deadline_seconds = None;
     assert_eq!(progressing(&without, &[set]), None);
 }
@@ -659,7 +659,7 @@ fn progress_is_reported_only_with_a_deadline_and_a_pause_only_of_a_deployment_th
 fn pods_that_recreate_holds_back_begin_a_rollout_as_soon_as_some_are_wanted() {
     let before = |desired: i64| {
         let counts = json!({"replicas": 3, "availableReplicas": 3, "terminatingReplicas": 0});
-        said(recreate_of(desired, None), &counts, "NewReplicaSetAvailable", "")
+        with_progress(recreate_of(desired, None), &counts, "NewReplicaSetAvailable", "")
     };
     let old = || [set("a", 3, has(3), &none())];
     assert_eq!(progressing(&before(3), &old()).as_deref(), Some("ReplicaSetUpdated"));
@@ -670,7 +670,7 @@ fn pods_that_recreate_holds_back_begin_a_rollout_as_soon_as_some_are_wanted() {
 #[test]
 fn recreate_holds_nothing_back_where_there_is_room_for_all() {
     let counts = json!({"replicas": 2, "updatedReplicas": 2, "availableReplicas": 2, "unavailableReplicas": 3, "terminatingReplicas": 0});
-    let view = said(recorded(recreate_of(5, COMPLETE)), &counts, "NewReplicaSetAvailable", "");
+    let view = with_progress(recorded(recreate_of(5, COMPLETE)), &counts, "NewReplicaSetAvailable", "");
     let set = |has: i64| {
         let status = json!({"replicas": has, "availableReplicas": 2, "terminatingReplicas": 0, "observedGeneration": 1});
         [new_set("b", 2, status, &sized_for(5, None))]
@@ -684,12 +684,12 @@ fn a_status_is_written_at_once_with_a_revision_with_news_and_when_the_rollout_is
     let urgency = |view: &DeploymentView, available: i64| {
         let status = json!({"replicas": 5, "availableReplicas": available, "terminatingReplicas": 0, "observedGeneration": 1});
         let sets = [new_set("b", 5, status, &sized_for(5, None))];
-        let plan = plan_of(view, &sets, &Left(NOBODY, PodCounts::default()), None);
+        let plan = plan_of(view, &sets, &Left(NO_PODS, PodCounts::default()), None);
         plan.stages.iter().flat_map(|stage| &stage.actions).map(|action| !action.may_wait()).collect::<Vec<_>>()
     };
     let status = |view: DeploymentView, available: i64, reason: &str| {
         let counts = json!({"replicas": 5, "updatedReplicas": 5, "availableReplicas": available, "terminatingReplicas": 0});
-        said(view, &counts, reason, "ReplicaSet \"b\" is")
+        with_progress(view, &counts, reason, "ReplicaSet \"b\" is")
     };
     let known = || recorded(deployment(5, None));
     assert_eq!(urgency(&status(known(), 1, "ReplicaSetUpdated"), 2), [false], "one more");
@@ -702,7 +702,7 @@ fn a_status_is_written_at_once_with_a_revision_with_news_and_when_the_rollout_is
 
 #[test]
 fn a_set_whose_create_is_retried_reports_what_it_waits_for() {
-    let pods = Left(LeftBehind { active: 5, ..NOBODY }, PodCounts::default());
+    let pods = Left(LeftBehind { active: 5, ..NO_PODS }, PodCounts::default());
     for last_error in [None, Some("exceeded quota: q")] {
         let plan = plan_of(&deployment(3, None), &[], &pods, last_error);
         assert!(plan.stages.iter().flat_map(|stage| &stage.actions).any(|action| matches!(action, Action::Create { .. })));

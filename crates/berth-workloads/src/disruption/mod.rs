@@ -271,7 +271,7 @@ mod tests {
         patch["status"].clone()
     }
 
-    fn told(plan: &Plan) -> Vec<String> {
+    fn event_lines(plan: &Plan) -> Vec<String> {
         plan.events.iter().map(|event| format!("{:?} {:?} {}: {}", event.severity, event.repeat, event.reason, event.message)).collect()
     }
 
@@ -312,16 +312,17 @@ mod tests {
 
     #[test]
     fn events_about_a_budget_are_recorded_once() {
-        let told =
-            |spec: &serde_json::Value, status: &serde_json::Value, pods: &[PodView]| told(&plan_of(&budget(spec, status), pods, &|_| None));
+        let event_lines = |spec: &serde_json::Value, status: &serde_json::Value, pods: &[PodView]| {
+            event_lines(&plan_of(&budget(spec, status), pods, &|_| None))
+        };
         let spec = json!({"minAvailable": 1});
-        assert_eq!(told(&spec, &json!({}), &pods(1, 0)), [""; 0]);
-        assert_eq!(told(&spec, &json!({}), &[]), ["Normal Once NoPods: No matching pods found"]);
+        assert_eq!(event_lines(&spec, &json!({}), &pods(1, 0)), [""; 0]);
+        assert_eq!(event_lines(&spec, &json!({}), &[]), ["Normal Once NoPods: No matching pods found"]);
         let overdue = json!({"disruptedPods": {"p0": "2026-01-01T00:08:00Z"}});
         let text = "Warning Once NotDeleted: Pod p0 was expected by PDB n/b to be deleted but it wasn't";
-        assert_eq!(told(&spec, &overdue, &pods(1, 0)), [text]);
+        assert_eq!(event_lines(&spec, &overdue, &pods(1, 0)), [text]);
         let text = "Warning Once CalculateExpectedPodCountFailed: found no controllers for pod \"p0\"";
-        assert_eq!(told(&json!({"maxUnavailable": 1}), &json!({}), &pods(1, 0)), [text]);
+        assert_eq!(event_lines(&json!({"maxUnavailable": 1}), &json!({}), &pods(1, 0)), [text]);
         let bare: Vec<_> =
             pods(1, 0).into_iter().map(|pod| PodView { meta: Meta { owners: Vec::new().into(), ..pod.meta }, ..pod }).collect();
         let selector = json!({"matchLabels": {"a": "b"}, "matchExpressions": [{"key": "c", "operator": "NotIn", "values": ["x", "y"]}]});
@@ -329,9 +330,9 @@ mod tests {
                     MatchExpressions:[]LabelSelectorRequirement{LabelSelectorRequirement{Key:c,Operator:NotIn,Values:[x y],},},}) were found to be \
                     unmanaged. As a result, the status of the PDB cannot be calculated correctly, which may result in undefined behavior. To account \
                     for these pods please set \".spec.minAvailable\" field of the PDB to an integer value.";
-        assert_eq!(told(&json!({"maxUnavailable": 1, "selector": selector}), &json!({}), &bare), [text]);
-        assert_eq!(told(&json!({"minAvailable": "50%", "selector": selector}), &json!({}), &bare), [text]);
-        assert_eq!(told(&json!({"minAvailable": 1, "selector": selector}), &json!({}), &bare), [""; 0]);
+        assert_eq!(event_lines(&json!({"maxUnavailable": 1, "selector": selector}), &json!({}), &bare), [text]);
+        assert_eq!(event_lines(&json!({"minAvailable": "50%", "selector": selector}), &json!({}), &bare), [text]);
+        assert_eq!(event_lines(&json!({"minAvailable": 1, "selector": selector}), &json!({}), &bare), [""; 0]);
         let status = planned(&json!({"maxUnavailable": "some"}), &json!({}), &pods(1, 0), Some(1));
         let text = "String(\"some\") is neither a number nor a percentage";
         assert_eq!(status["conditions"][0]["message"], text);

@@ -22,7 +22,7 @@ struct Story {
     /// How many writes of a plan are executed before the controller crashes.
     limit: usize,
     rollbacks: Vec<(i64, i64)>,
-    told: BTreeSet<(&'static str, bool, String)>,
+    recorded_events: BTreeSet<(&'static str, bool, String)>,
     asked: Vec<Question>,
 }
 
@@ -30,8 +30,8 @@ impl Story {
     /// Four pods of template 1, complete.
     fn new(limit: usize) -> Self {
         let world = World::new(json!({"replicas": 4, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10}));
-        let (rollbacks, told, asked) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let mut story = Self { world, answer: None, limit, rollbacks, told, asked };
+        let (rollbacks, recorded_events, asked) = (Vec::new(), BTreeSet::new(), Vec::new());
+        let mut story = Self { world, answer: None, limit, rollbacks, recorded_events, asked };
         story.annotate(&json!({"berth.dev/steps": STEPS, "berth.dev/analysis-provider": "prod", "berth.dev/analysis-query": "up"}));
         story.settle();
         story
@@ -98,7 +98,7 @@ impl Story {
         ];
         for event in events {
             if let Some(word) = words.into_iter().find(|word| event.reason == **word) {
-                self.told.insert((word, event.severity == Severity::Warning, event.message));
+                self.recorded_events.insert((word, event.severity == Severity::Warning, event.message));
             }
         }
     }
@@ -168,8 +168,8 @@ impl Story {
         self.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
     }
 
-    fn told(&self, word: &str) -> Vec<&str> {
-        self.told.iter().filter(|(known, ..)| *known == word).map(|(.., message)| message.as_str()).collect()
+    fn recorded_events(&self, word: &str) -> Vec<&str> {
+        self.recorded_events.iter().filter(|(known, ..)| *known == word).map(|(.., message)| message.as_str()).collect()
     }
 
     /// Runs until the provider is asked about template 2.
@@ -209,7 +209,10 @@ fn a_step_waits_for_an_answer_and_goes_on_when_it_is_not_nought() {
         story.settle();
         assert_eq!((story.sizes(), story.waits()), (vec![(2, 4)], Vec::new()));
         assert_eq!(story.note(2).map(|note| [note["outcome"].clone(), note["answer"].clone()]), Some([json!("passed"), json!(0.97)]));
-        assert_eq!(story.told("AnalysisPassed"), ["step 2 of 3, at 50%: the analysis by provider \"prod\" passed: it answered 0.97"]);
+        assert_eq!(
+            story.recorded_events("AnalysisPassed"),
+            ["step 2 of 3, at 50%: the analysis by provider \"prod\" passed: it answered 0.97"]
+        );
         assert_eq!(story.world.plan_deployment().question, None);
         // A template that was complete once is not analyzed.
         let asked = story.asked.len();
@@ -229,9 +232,9 @@ fn an_answer_of_zero_rolls_back_and_reports_why() {
         assert_eq!((story.image(), story.sizes(), story.rollbacks.as_slice()), (1, vec![(1, 4)], &[(2, 1)][..]));
         assert_eq!(story.note(2).map(|note| [note["outcome"].clone(), note["answer"].clone()]), Some([json!("failed"), json!(0.0)]));
         let failed = "step 2 of 3, at 50%: the analysis by provider \"prod\" failed: it answered 0";
-        assert_eq!(story.told("AnalysisFailed"), [failed]);
+        assert_eq!(story.recorded_events("AnalysisFailed"), [failed]);
         assert_eq!(
-            story.told("AutomaticRollback"),
+            story.recorded_events("AutomaticRollback"),
             [format!("Rolled back from revision 2, which failed its analysis, to revision 1, now 3: {failed}")]
         );
         let record: Value =
@@ -245,7 +248,7 @@ fn an_answer_of_zero_rolls_back_and_reports_why() {
         story.settle();
         assert_eq!((story.image(), story.sizes(), story.rollbacks.len()), (2, vec![(1, 2), (2, 2)], 1));
         let stays = "has failed its analysis and stays: its template was rolled back before, and berth does not repeat that; `rollout restart` tries it again";
-        assert_eq!(story.told("AutomaticRollbackSkipped"), [format!("Revision 4 {stays}")]);
+        assert_eq!(story.recorded_events("AutomaticRollbackSkipped"), [format!("Revision 4 {stays}")]);
         assert_eq!(story.condition("AnalysisFailed"), Some(["True".to_owned(), "Answered".to_owned(), failed.to_owned()]));
         // A user promotes it all the same.
         story.promote("4/2");
@@ -265,7 +268,7 @@ fn a_missing_answer_fails_the_analysis_after_the_progress_deadline_or_ten_minute
         story.settle();
         let unanswered = format!("{WAITS}: no answer (timed out), retrying");
         assert_eq!(story.waits(), [unanswered.as_str()]);
-        assert_eq!(story.told("AnalysisUnanswered"), [unanswered.as_str()]);
+        assert_eq!(story.recorded_events("AnalysisUnanswered"), [unanswered.as_str()]);
         if deadline == Some(20) {
             assert_eq!(story.condition("Progressing").map(|[.., message]| message), Some(unanswered));
         }
@@ -280,8 +283,8 @@ fn a_missing_answer_fails_the_analysis_after_the_progress_deadline_or_ten_minute
         story.pass(1);
         assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
         let gone = "step 2 of 3, at 50%: the analysis by provider \"prod\" got no answer for too long (timed out)";
-        assert_eq!(story.told("AnalysisFailed"), [gone]);
-        assert!(story.told.iter().filter(|(word, ..)| *word == "AnalysisFailed").all(|(_, is_warning, _)| *is_warning));
+        assert_eq!(story.recorded_events("AnalysisFailed"), [gone]);
+        assert!(story.recorded_events.iter().filter(|(word, ..)| *word == "AnalysisFailed").all(|(_, is_warning, _)| *is_warning));
     }
 }
 
@@ -319,8 +322,11 @@ fn a_failed_analysis_without_a_former_revision_stops_the_rollout_and_reports_why
     let sizes = story.sizes();
     assert_eq!((story.image(), story.rollbacks.len(), sizes.len()), (3, 0, 2));
     let why = "no other existing revision was ever complete";
-    let told = story.told("AutomaticRollbackSkipped");
-    assert!(told.len() == 1 && told[0].ends_with(&format!("has failed its analysis and stays: {why}")), "{told:?}");
+    let recorded_events = story.recorded_events("AutomaticRollbackSkipped");
+    assert!(
+        recorded_events.len() == 1 && recorded_events[0].ends_with(&format!("has failed its analysis and stays: {why}")),
+        "{recorded_events:?}"
+    );
     assert_eq!(story.condition("AnalysisFailed").map(|[status, ..]| status).as_deref(), Some("True"));
     // It is not asked again, whichever leader is active and whatever the answer would be.
     (story.world.asked, story.answer) = (None, Some(Ok(1.0)));
@@ -548,7 +554,7 @@ fn a_template_that_fails_its_analysis_is_rolled_back_once_whatever_else_happens(
                 story.answer = Some(Ok(0.0));
                 story.settle();
                 let ends = change.ends[Story::is_reached(phase)];
-                assert_eq!((story.image(), story.rollbacks.len()), ends, "{what}: {:?}", story.told);
+                assert_eq!((story.image(), story.rollbacks.len()), ends, "{what}: {:?}", story.recorded_events);
                 assert_eq!(story.condition("RollbackFailed"), None, "{what}");
                 let fails = story.condition("AnalysisFailed").is_some();
                 assert_eq!(fails, story.sizes().len() > 1, "{what}: it fails as long as it stays at the step");

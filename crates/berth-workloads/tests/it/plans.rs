@@ -82,8 +82,8 @@ fn a_new_deployment_gets_its_pods_and_is_complete() {
 #[test]
 fn a_created_set_is_reported_with_its_size() {
     let world = World::new(rolling(3, 1, 0));
-    let told = messages(&world.plan_deployment());
-    assert!(told[0].starts_with("Scaled up replica set web-") && told[0].ends_with(" from 0 to 3"), "{told:?}");
+    let event_lines = messages(&world.plan_deployment());
+    assert!(event_lines[0].starts_with("Scaled up replica set web-") && event_lines[0].ends_with(" from 0 to 3"), "{event_lines:?}");
     assert_eq!(messages(&World::new(rolling(0, 1, 0)).plan_deployment()), [""; 0], "nothing is scaled");
 }
 
@@ -381,7 +381,7 @@ fn a_set_releases_and_replaces_a_pod_whose_labels_change() {
 }
 
 /// The warnings of a plan as text.
-fn told(plan: &Plan) -> Vec<String> {
+fn event_lines(plan: &Plan) -> Vec<String> {
     plan.events.iter().map(|event| format!("{:?} {:?} {}: {}", event.severity, event.repeat, event.reason, event.message)).collect()
 }
 
@@ -390,7 +390,7 @@ fn a_deployment_that_selects_everything_is_left_alone_and_has_a_warning() {
     let mut world = World::new(rolling(1, 1, 0));
     world.edit(&json!({"spec": {"selector": {"matchLabels": null}}}));
     let text = "Warning Once SelectingAll: This deployment is selecting all pods. A non-empty selector is required.";
-    assert_eq!(told(&world.plan_deployment()), [text]);
+    assert_eq!(event_lines(&world.plan_deployment()), [text]);
     assert_eq!(act(&mut world), 1, "only that it was looked at");
     assert_eq!((world.sets.len(), world.deployment.json["status"].clone()), (0, json!({"observedGeneration": 2})));
     assert!(world.plan_deployment().is_idle());
@@ -400,10 +400,10 @@ fn a_deployment_that_selects_everything_is_left_alone_and_has_a_warning() {
 fn a_strategy_that_no_rollout_can_follow_has_a_warning() {
     let mut world = World::new(rolling(1, 1, 0));
     world.edit(&json!({"spec": {"strategy": {"type": "Sideways"}}}));
-    assert_eq!(told(&world.plan_deployment()), ["Warning Once InvalidStrategy: unexpected deployment strategy type: Sideways"]);
+    assert_eq!(event_lines(&world.plan_deployment()), ["Warning Once InvalidStrategy: unexpected deployment strategy type: Sideways"]);
     world.edit(&json!({"spec": {"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "some"}}}}));
     let text = "Warning Once InvalidStrategy: limit of the rolling update: \"some\" is neither a number nor a percentage";
-    assert_eq!(told(&world.plan_deployment()), [text]);
+    assert_eq!(event_lines(&world.plan_deployment()), [text]);
     assert!(world.plan_deployment().is_idle());
 }
 
@@ -417,11 +417,11 @@ fn a_rollback_that_changes_nothing_ends_the_request_and_reports_why() {
         let before = world.deployment.json["spec"]["template"].clone();
         let Action::Patch { events, .. } = &plan.stages[0].actions[0] else { panic!("{plan}") };
         let event = events.success.as_ref().expect("an event");
-        let told = format!("{:?} {}: {}", event.severity, event.reason, event.message);
+        let event_lines = format!("{:?} {}: {}", event.severity, event.reason, event.message);
         assert_eq!(world.carry_out(plan, usize::MAX), 1);
         assert_eq!(world.deployment.json["metadata"]["annotations"], json!({"deployment.kubernetes.io/revision": "1"}));
         assert_eq!(world.deployment.json["spec"]["template"], before);
-        told
+        event_lines
     };
     assert_eq!(ask("0"), "Warning DeploymentRollbackRevisionNotFound: Unable to find last revision.");
     assert_eq!(ask("7"), "Warning DeploymentRollbackRevisionNotFound: Unable to find the revision to rollback to.");
@@ -511,13 +511,13 @@ fn a_sets_failure_is_the_deployments_until_it_is_over() {
 #[test]
 fn lasting_waits_are_events_of_the_deployment() {
     let world = World::new(rolling(1, 1, 0));
-    let told = |wait: Wait| {
+    let event_lines = |wait: Wait| {
         let event = deployment::wait_event(&world.deployment_view(), &wait)?;
         Some(format!("{:?} {}: {}", event.severity, event.reason, event.message))
     };
     let text = "Normal WaitingForAvailablePods: waiting for 1 of 3 pods to become available";
-    assert_eq!(told(Wait::PodsUnavailable { pods: 1, of: 3 }).as_deref(), Some(text));
-    assert_eq!(told(Wait::ChildNotObserved { name: "web-1".to_owned() }), None);
+    assert_eq!(event_lines(Wait::PodsUnavailable { pods: 1, of: 3 }).as_deref(), Some(text));
+    assert_eq!(event_lines(Wait::ChildNotObserved { name: "web-1".to_owned() }), None);
 }
 
 #[test]

@@ -91,7 +91,7 @@ impl Story {
     }
 
     /// The record of the template's last rollout: number, author, former number, end, and the rollout that replaced it.
-    fn told(&self, number: u32) -> String {
+    fn rollout_line(&self, number: u32) -> String {
         let wanted = template(number)["spec"]["containers"][0]["image"].clone();
         let set = self.world.sets.values().find(|set| set.json["spec"]["template"]["spec"]["containers"][0]["image"] == wanted);
         let annotations = &set.expect("a set").json["metadata"]["annotations"];
@@ -115,17 +115,17 @@ const CRASHES: [usize; 3] = [usize::MAX, 1, 2];
 fn each_rollout_is_recorded_with_the_user_who_began_it_and_its_end() {
     for limit in CRASHES {
         let mut story = Story::new(limit);
-        assert_eq!(story.told(1), "1 null null Complete null", "nobody's server has said who it was");
+        assert_eq!(story.rollout_line(1), "1 null null Complete null", "nobody's server has said who it was");
         story.roll_out(2, "alice");
-        assert_eq!([story.told(1), story.told(2)], ["1 null null Complete null", "2 alice null Complete null"]);
+        assert_eq!([story.rollout_line(1), story.rollout_line(2)], ["1 null null Complete null", "2 alice null Complete null"]);
         story.bad = vec![3];
         story.roll_out(3, "bob");
-        assert_eq!(story.told(3), "3 bob null null null", "under way");
+        assert_eq!(story.rollout_line(3), "3 bob null null null", "under way");
         story.roll_out(4, "carol");
-        assert_eq!([story.told(3), story.told(4)], ["3 bob null Superseded 4", "4 carol null Complete null"]);
+        assert_eq!([story.rollout_line(3), story.rollout_line(4)], ["3 bob null Superseded 4", "4 carol null Complete null"]);
         // Back to the first template: its record is about the new rollout, and the record of the former template does not change.
         story.roll_out(1, "dave");
-        assert_eq!([story.told(1), story.told(4)], ["5 dave 1 Complete null", "4 carol null Complete null"]);
+        assert_eq!([story.rollout_line(1), story.rollout_line(4)], ["5 dave 1 Complete null", "4 carol null Complete null"]);
     }
 }
 
@@ -136,18 +136,18 @@ fn what_misses_its_deadline_has_failed_and_may_be_complete_later() {
         story.bad = vec![2];
         story.roll_out(2, "alice");
         story.pass(599);
-        assert_eq!(story.told(2), "2 alice null null null");
+        assert_eq!(story.rollout_line(2), "2 alice null null null");
         story.pass(3);
-        assert_eq!(story.told(2), "2 alice null Failed null");
+        assert_eq!(story.rollout_line(2), "2 alice null Failed null");
         assert!(story.message(2).contains("pods are not available"), "{}", story.message(2));
         story.bad.clear();
         story.pass(1);
-        assert_eq!(story.told(2), "2 alice null Complete null");
+        assert_eq!(story.rollout_line(2), "2 alice null Complete null");
         story.bad = vec![3];
         story.roll_out(3, "bob");
         story.pass(602);
         story.roll_out(4, "carol");
-        assert_eq!(story.told(3), "3 bob null Failed null", "it had failed before another came");
+        assert_eq!(story.rollout_line(3), "3 bob null Failed null", "it had failed before another came");
     }
 }
 
@@ -160,12 +160,12 @@ fn an_automatic_rollback_is_recorded_with_the_revision_that_it_rolled_back_to() 
         story.bad = vec![2];
         story.roll_out(2, "alice");
         story.pass(602);
-        assert_eq!(story.told(2), "2 alice null RolledBack 3");
-        assert_eq!(story.told(1).split(' ').collect::<Vec<_>>()[2..], ["1", "Complete", "null"]);
+        assert_eq!(story.rollout_line(2), "2 alice null RolledBack 3");
+        assert_eq!(story.rollout_line(1).split(' ').collect::<Vec<_>>()[2..], ["1", "Complete", "null"]);
         // A user restores the template. It fails again and remains.
         story.roll_out(2, "bob");
         story.pass(602);
-        assert_eq!(story.told(2), "4 bob 2 Failed null");
+        assert_eq!(story.rollout_line(2), "4 bob 2 Failed null");
     }
 }
 
@@ -176,10 +176,10 @@ fn a_template_that_waits_for_the_end_of_a_pause_takes_nobodys_place() {
     story.roll_out(2, "alice");
     story.world.edit(&json!({"spec": {"paused": true}}));
     story.roll_out(3, "bob");
-    assert_eq!(story.told(2), "2 alice null null null");
+    assert_eq!(story.rollout_line(2), "2 alice null null null");
     story.world.edit(&json!({"spec": {"paused": false}}));
     story.settle();
-    assert_eq!([story.told(2), story.told(3)], ["2 alice null Superseded 3", "3 bob null Complete null"]);
+    assert_eq!([story.rollout_line(2), story.rollout_line(3)], ["2 alice null Superseded 3", "3 bob null Complete null"]);
 }
 
 #[test]
@@ -189,15 +189,15 @@ fn a_rollout_in_steps_is_recorded_with_the_step_that_it_was_at() {
         story.world.edit(&json!({"metadata": {"annotations": {"berth.dev/steps": "10%, 5m, 50%, pause, 100%"}}}));
         story.settle();
         story.roll_out(2, "alice");
-        assert_eq!(story.told(2), "2 alice null null null", "a step waits");
+        assert_eq!(story.rollout_line(2), "2 alice null null null", "a step waits");
         story.pass(301);
         story.roll_out(3, "bob");
-        assert_eq!((story.told(2), story.message(2)), ("2 alice null Superseded 3".to_owned(), "at step 4 of 5".to_owned()));
+        assert_eq!((story.rollout_line(2), story.message(2)), ("2 alice null Superseded 3".to_owned(), "at step 4 of 5".to_owned()));
         story.pass(301);
         let promotion = story.world.promotion("3/4");
         story.world.edit(&json!({"metadata": {"annotations": promotion}}));
         story.settle();
-        assert_eq!(story.told(3), "3 bob null Complete null");
+        assert_eq!(story.rollout_line(3), "3 bob null Complete null");
     }
 }
 
@@ -208,11 +208,11 @@ fn a_deployment_without_a_deadline_records_its_rollouts_too() {
     story.world.edit(&json!({"spec": {"progressDeadlineSeconds": i32::MAX}}));
     story.settle();
     story.roll_out(2, "alice");
-    assert_eq!(story.told(2), "2 alice null Complete null");
+    assert_eq!(story.rollout_line(2), "2 alice null Complete null");
     story.bad = vec![3];
     story.roll_out(3, "bob");
     story.pass(100_000);
-    assert_eq!(story.told(3), "3 bob null null null");
+    assert_eq!(story.rollout_line(3), "3 bob null null null");
 }
 
 #[test]

@@ -146,7 +146,7 @@ impl Story {
         self.edit(&json!({"spec": {"template": template(number)}}));
     }
 
-    fn told(&self, reason: &str) -> Vec<&str> {
+    fn recorded_events(&self, reason: &str) -> Vec<&str> {
         self.events.iter().filter(|(known, _)| known == reason).map(|(_, message)| message.as_str()).collect()
     }
 
@@ -303,10 +303,10 @@ fn a_rollback_records_what_it_did_and_why() {
     assert!(record.message.ends_with(" cannot pull its image: ImagePullBackOff: no such image"), "{}", record.message);
     assert_eq!(story.annotation("deployment.kubernetes.io/revision"), "3", "as foretold");
     assert_eq!((story.annotation("kubernetes.io/change-cause"), story.annotation("team")), (String::new(), "a".to_owned()));
-    let told = story.told("AutomaticRollback");
-    assert_eq!(told.len(), 1);
+    let recorded_events = story.recorded_events("AutomaticRollback");
+    assert_eq!(recorded_events.len(), 1);
     let begins = "Rolled back from revision 2, which missed its progress deadline, to revision 1, now 3: web-";
-    assert!(told[0].starts_with(begins), "{told:?}");
+    assert!(recorded_events[0].starts_with(begins), "{recorded_events:?}");
     // The sets of both revisions have the record, and all sets remember the template.
     let of = |number: u64, key: &str| text(&story.world.sets[&story.set(number).expect("a set")].json["metadata"]["annotations"][key]);
     assert_eq!([of(1, "berth.dev/rollback"), of(2, "berth.dev/rollback")], [record.value(), record.value()]);
@@ -323,8 +323,8 @@ fn what_a_replaced_deployment_has_forgotten_its_sets_remember() {
     story.roll_out(2);
     story.run();
     assert_eq!((story.image(), story.rollbacks.len()), (2, 1));
-    let told = story.told("AutomaticRollbackSkipped");
-    assert!(told.len() == 1 && told[0].contains("was rolled back before"), "{told:?}");
+    let recorded_events = story.recorded_events("AutomaticRollbackSkipped");
+    assert!(recorded_events.len() == 1 && recorded_events[0].contains("was rolled back before"), "{recorded_events:?}");
 }
 
 #[test]
@@ -335,7 +335,7 @@ fn a_way_back_that_fails_too_is_the_end() {
     story.run();
     assert_eq!((story.image(), story.rollbacks.len()), (1, 1));
     assert_eq!(story.condition("RollbackFailed").as_deref(), Some("TargetFailed"));
-    assert_eq!(story.told("RollbackFailed").len(), 1);
+    assert_eq!(story.recorded_events("RollbackFailed").len(), 1);
     // Also if its set had to be recreated, so that no record of its completion remains.
     let mut story = Story::new(spec(), usize::MAX);
     story.roll_out(3);
@@ -392,7 +392,7 @@ fn a_set_that_is_being_deleted_is_no_way_back() {
     complete.json["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     story.run();
     assert_eq!((story.image(), story.rollbacks.len()), (2, 0), "{:?}", story.events);
-    assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
+    assert!(story.recorded_events("AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
 }
 
 /// A user who sets the annotation together with the new template had no completion records before.
@@ -419,7 +419,7 @@ fn a_rollout_of_no_pods_shows_nothing() {
     story.edit(&json!({"spec": {"replicas": 2, "template": template(2)}}));
     story.run();
     assert_eq!((story.image(), story.rollbacks.len()), (2, 0));
-    assert!(story.told("AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
+    assert!(story.recorded_events("AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
 }
 
 #[test]
@@ -437,10 +437,12 @@ fn what_going_back_would_not_help_is_named() {
     story.world.now = story.world.plan_deployment().look_again.expect("a deadline to watch");
     while story.act() > 0 {}
     assert_eq!((story.image(), story.rollbacks.len()), (2, 0));
-    let told = story.told("AutomaticRollbackSkipped");
+    let recorded_events = story.recorded_events("AutomaticRollbackSkipped");
     assert!(
-        told.len() == 1 && told[0].contains("a rollback would not help: ") && told[0].ends_with("because of a quota: exceeded quota: few"),
-        "{told:?}"
+        recorded_events.len() == 1
+            && recorded_events[0].contains("a rollback would not help: ")
+            && recorded_events[0].ends_with("because of a quota: exceeded quota: few"),
+        "{recorded_events:?}"
     );
     // The quota has room: the pods get a new deadline, and then the image is the cause.
     story.world.settle_sets();
@@ -469,7 +471,7 @@ fn a_rollout_that_waits_for_others_is_not_rolled_back() {
     }
     assert_eq!(story.condition("Progressing").as_deref(), Some("ProgressDeadlineExceeded"));
     assert_eq!((story.image(), story.rollbacks.len()), (3, 0));
-    assert!(story.told("AutomaticRollbackSkipped")[0].contains("none of its pods fails"));
+    assert!(story.recorded_events("AutomaticRollbackSkipped")[0].contains("none of its pods fails"));
 }
 
 /// Pods of a lost node report nothing, and the node may never answer again. Scaling does not wait for it.

@@ -208,7 +208,7 @@ mod tests {
     use berth_rollout::status::{RolloutProgress, UnreadyPod};
     use berth_workloads::{cause, workload::WorkloadKind};
 
-    fn look() -> RolloutStatus {
+    fn rollout_status() -> RolloutStatus {
         let replicas = Replicas { wanted: 3, total: 2, updated: 1, available: 0, terminating: None };
         let standing = RolloutProgress { state: RolloutStage::Waiting, message: "wait".to_owned() };
         let (causes, waits, unready_pods) = (Vec::new(), Vec::new(), Vec::new());
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn every_key_and_word_is_as_promised() {
         let least = r#"{"kind":"StatefulSet","namespace":"shop","name":"db","state":"Waiting","message":"wait","replicas":{"wanted":3,"total":2,"updated":1,"available":0},"causes":[],"waits":[]}"#;
-        assert_eq!(text(&[], &look()), least);
+        assert_eq!(text(&[], &rollout_status()), least);
         let about = cause::About { kind: "Pod", name: "db-1".to_owned() };
         let cause = Cause { kind: cause::Kind::ImagePull, pods: 2, about, evidence: "no".to_owned() };
         let message = cause.to_string();
@@ -252,11 +252,11 @@ mod tests {
                 message: "no".to_owned(),
             }),
             phase: Some(Phase::WaitingTermination),
-            replicas: Replicas { terminating: Some(1), ..look().replicas },
+            replicas: Replicas { terminating: Some(1), ..rollout_status().replicas },
             causes: vec![cause],
             waits: vec![Wait::Partition { pods: 1, from: Ordinal(2) }],
             unready_pods: vec![UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ErrImagePull".to_owned()] }],
-            ..look()
+            ..rollout_status()
         };
         let finding =
             Finding { gate: Gate::StatefulSetRecreateStrategy, enabled: true, source: Source::ApiServer, why: "secret".to_owned() };

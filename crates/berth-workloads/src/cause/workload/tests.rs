@@ -58,7 +58,7 @@ fn texts(causes: &Causes) -> Vec<String> {
     causes.list.iter().map(ToString::to_string).collect()
 }
 
-fn look(deployment: &DeploymentView, sets: &[Arc<ReplicaSetView>], pods: &[Arc<PodView>], second: i64) -> Causes {
+fn causes_of(deployment: &DeploymentView, sets: &[Arc<ReplicaSetView>], pods: &[Arc<PodView>], second: i64) -> Causes {
     let gates = FeatureGates::default();
     of_deployment(&DeploymentFacts { deployment, sets, pods, events: &[], gates: &gates, unobserved_since: None, now: at(second) })
 }
@@ -80,21 +80,21 @@ fn causes_of_a_deployment_are_counted_and_ranked() {
         "1 pod of ReplicaSet web-2 is not created because of a quota: pods \"web-2-x\" is forbidden: exceeded quota: q, requested: pods=1, \
          used: pods=2, limited: pods=2",
     ];
-    assert_eq!(texts(&look(&web, &sets, &pods, 1)), wanted);
+    assert_eq!(texts(&causes_of(&web, &sets, &pods, 1)), wanted);
 }
 
 #[test]
 fn older_sets_count_where_the_newest_wants_no_pods() {
     let paused = deployment(&json!({"template": template("web:3")}), &json!({}));
     let pods = [pod_of("web-2", "web-2-a", "ErrImagePull")];
-    let found = look(&paused, &[set("web-2", "web:2", &json!({}))], &pods, 1);
+    let found = causes_of(&paused, &[set("web-2", "web:2", &json!({}))], &pods, 1);
     assert_eq!(texts(&found), ["web-2-a cannot pull its image: ErrImagePull: web-2-a"]);
 }
 
 #[test]
 fn a_refusal_is_over_when_no_pod_is_missing() {
     let web = deployment(&json!({}), &json!({}));
-    assert_eq!(look(&web, &[set("web-2", "web:2", &quota(0))], &[], 1), Causes::default());
+    assert_eq!(causes_of(&web, &[set("web-2", "web:2", &quota(0))], &[], 1), Causes::default());
 }
 
 #[test]
@@ -114,12 +114,15 @@ fn the_latest_event_reports_what_a_condition_does_not_yet() {
 fn the_conditions_of_a_deployment_count_where_its_sets_cannot_be_read() {
     let condition = |type_: &str, status: &str, reason: &str| json!({"updatedReplicas": 1, "conditions": [{"type": type_, "status": status, "reason": reason, "message": "exceeded quota: q"}]});
     let refused = deployment(&json!({}), &condition("ReplicaFailure", "True", "FailedCreate"));
-    assert_eq!(texts(&look(&refused, &[], &[], 1)), ["2 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
-    assert_eq!(look(&refused, &[set("web-2", "web:2", &json!({}))], &[], 1), Causes::default(), "the set knows better");
+    assert_eq!(
+        texts(&causes_of(&refused, &[], &[], 1)),
+        ["2 pods of Deployment web are not created because of a quota: exceeded quota: q"]
+    );
+    assert_eq!(causes_of(&refused, &[set("web-2", "web:2", &json!({}))], &[], 1), Causes::default(), "the set knows better");
     let goes_on = deployment(&json!({}), &condition("Progressing", "True", "ReplicaSetUpdated"));
-    assert_eq!(look(&goes_on, &[], &[], 1), Causes::default());
+    assert_eq!(causes_of(&goes_on, &[], &[], 1), Causes::default());
     let no_set = deployment(&json!({}), &condition("Progressing", "False", "ReplicaSetCreateError"));
-    assert_eq!(texts(&look(&no_set, &[], &[], 1)), ["3 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
+    assert_eq!(texts(&causes_of(&no_set, &[], &[], 1)), ["3 pods of Deployment web are not created because of a quota: exceeded quota: q"]);
 }
 
 /// Until the set exists, the status is about the template before and shows no missing pod.
@@ -181,7 +184,7 @@ fn pods_that_stay_terminating_count_where_a_controller_waits_for_them() {
     let sets = [set("web-1", "web:1", &json!({})), set("web-2", "web:2", &json!({}))];
     let check = |spec: &Value, wanted: &[&str]| {
         let web = deployment(spec, &json!({}));
-        assert_eq!(texts(&look(&web, &sets, &pods, 31)), wanted, "{spec}");
+        assert_eq!(texts(&causes_of(&web, &sets, &pods, 31)), wanted, "{spec}");
     };
     let held = "web-1-a has ended but a finalizer holds it: example.com/hold";
     check(&json!({}), &[]);
@@ -201,14 +204,14 @@ fn a_future_cause_has_the_time_when_it_becomes_one() {
         pod(name, &owner("ReplicaSet", "web-1"), &json!({"deletionTimestamp": at(second), "finalizers": ["a/b"]}), "")
     };
     let sets = [set("web-1", "web:1", &json!({})), set("web-2", "web:2", &json!({}))];
-    let early = look(&web, &sets, &[going("a", 40), going("b", 30)], 1);
+    let early = causes_of(&web, &sets, &[going("a", 40), going("b", 30)], 1);
     assert_eq!(early, Causes { list: vec![], look_again: Some(at(30)) });
 }
 
 #[test]
 fn an_object_that_no_controller_observes_is_reported_after_ten_seconds() {
     let (web, gates) = (deployment(&json!({}), &json!({})), FeatureGates::default());
-    let look = |second: i64| {
+    let causes_of = |second: i64| {
         let (sets, pods, events) = (&[], &[], &[]);
         of_deployment(&DeploymentFacts {
             deployment: &web,
@@ -220,8 +223,8 @@ fn an_object_that_no_controller_observes_is_reported_after_ten_seconds() {
             now: at(second),
         })
     };
-    assert_eq!(look(9), Causes { list: vec![], look_again: Some(at(10)) });
-    assert_eq!(texts(&look(10)), ["Deployment web has not been observed by a controller"]);
+    assert_eq!(causes_of(9), Causes { list: vec![], look_again: Some(at(10)) });
+    assert_eq!(texts(&causes_of(10)), ["Deployment web has not been observed by a controller"]);
 }
 
 fn db(pods: &[Arc<PodView>], events: &[Arc<EventView>]) -> Causes {
@@ -294,7 +297,7 @@ fn a_refusal_is_a_condition_that_is_true_and_is_about_creation() {
     assert_eq!(says("ReplicaFailure", "True", "FailedDelete"), None);
     assert_eq!(says("Other", "True", "FailedCreate"), None);
     let over = json!({"conditions": [{"type": "ReplicaFailure", "status": "False", "reason": "FailedCreate", "message": "no"}]});
-    assert_eq!(look(&deployment(&json!({}), &over), &[], &[], 1), Causes::default());
+    assert_eq!(causes_of(&deployment(&json!({}), &over), &[], &[], 1), Causes::default());
 }
 
 #[test]
@@ -302,7 +305,7 @@ fn a_newest_set_that_wants_no_pods_leaves_the_word_to_the_others() {
     let web = deployment(&json!({}), &json!({}));
     let newest = ReplicaSetView { replicas: 0, ..(*set("web-2", "web:2", &json!({}))).clone() };
     let sets = [set("web-1", "web:1", &json!({})), Arc::new(newest)];
-    let found = look(&web, &sets, &[pod_of("web-1", "web-1-a", "ErrImagePull")], 1);
+    let found = causes_of(&web, &sets, &[pod_of("web-1", "web-1-a", "ErrImagePull")], 1);
     assert_eq!(texts(&found), ["web-1-a cannot pull its image: ErrImagePull: web-1-a"]);
 }
 

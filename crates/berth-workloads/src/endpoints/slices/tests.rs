@@ -40,7 +40,7 @@ impl World {
     }
 
     /// Plans and executes; returns how many objects were written.
-    fn look(&mut self, pods: &[EndpointPodView]) -> usize {
+    fn sync(&mut self, pods: &[EndpointPodView]) -> usize {
         let zones = [("n1".to_owned(), "z1".to_owned())].into();
         let state =
             EndpointSliceState { service: &self.service, pods: pods.iter().collect(), slices: self.slices.values().collect(), zones };
@@ -98,7 +98,7 @@ fn a_slice_is_what_upstream_makes() {
     let mut world = World::new(&json!({"clusterIP": "None", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]}));
     let mut governed = pod(1, 0);
     (governed.hostname, governed.subdomain) = ("h1".to_owned(), "web".to_owned());
-    world.look(&[governed]);
+    world.sync(&[governed]);
     let slice = serde_json::to_value(&world.slices.values().next().expect("one").slice).expect("JSON");
     let owner = json!({"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "s", "controller": true, "blockOwnerDeletion": true});
     assert_eq!(slice["metadata"]["ownerReferences"], json!([owner]));
@@ -137,41 +137,41 @@ fn conditions_follow_the_pod() {
 #[test]
 fn a_service_without_pods_has_one_empty_slice() {
     let mut world = World::new(&json!({}));
-    assert_eq!(world.look(&[]), 1);
-    assert_eq!((world.shown(), world.look(&[])), (vec![": ".to_owned()], 0));
-    world.look(&[pod(1, 8080)]);
+    assert_eq!(world.sync(&[]), 1);
+    assert_eq!((world.shown(), world.sync(&[])), (vec![": ".to_owned()], 0));
+    world.sync(&[pod(1, 8080)]);
     assert_eq!(world.shown(), ["8080: p0001"]);
-    assert_eq!(world.look(&[]), 1, "the slice that is there says that there is nothing");
-    assert_eq!((world.shown(), world.look(&[])), (vec![": ".to_owned()], 0));
+    assert_eq!(world.sync(&[]), 1, "the slice that is there says that there is nothing");
+    assert_eq!((world.shown(), world.sync(&[])), (vec![": ".to_owned()], 0));
     world.service.selector = None;
-    assert_eq!(world.look(&[pod(1, 8080)]), 0, "whoever took the selector away says where it leads");
+    assert_eq!(world.sync(&[pod(1, 8080)]), 0, "whoever took the selector away says where it leads");
 }
 
 #[test]
 fn pods_with_other_ports_are_in_other_slices() {
     let mut world = World::new(&json!({}));
     let pods = [pod(1, 8080), pod(2, 8081), pod(3, 8080)];
-    world.look(&pods);
+    world.sync(&pods);
     assert_eq!(world.shown(), ["8080: p0001,p0003", "8081: p0002"]);
-    assert_eq!(world.look(&pods), 0);
+    assert_eq!(world.sync(&pods), 0);
 }
 
 #[test]
 fn an_endpoint_stays_where_it_is() {
     let mut world = World::new(&json!({}));
     let mut pods: Vec<EndpointPodView> = (0..250).map(|number| pod(number, 80)).collect();
-    assert_eq!(world.look(&pods), 3);
+    assert_eq!(world.sync(&pods), 3);
     pods.remove(5);
-    assert_eq!(world.look(&pods), 1, "one slice loses one");
+    assert_eq!(world.sync(&pods), 1, "one slice loses one");
     pods.push(pod(300, 80));
-    assert_eq!(world.look(&pods), 1, "and has room for one");
+    assert_eq!(world.sync(&pods), 1, "and has room for one");
     pods[100].is_ready = false;
     pods.push(pod(301, 80));
-    assert_eq!(world.look(&pods), 2, "one changes, another has room");
+    assert_eq!(world.sync(&pods), 2, "one changes, another has room");
     let ten_more = 302..312;
     pods.retain(|pod| pod.name != "p0020");
     pods.extend(ten_more.map(|number| pod(number, 80)));
-    world.look(&pods);
+    world.sync(&pods);
     assert_eq!(world.slices.len(), 3);
 }
 
@@ -179,9 +179,9 @@ fn an_endpoint_stays_where_it_is() {
 fn a_new_endpoint_goes_where_something_is_written_anyhow_and_else_where_there_is_least_room() {
     let mut world = World::new(&json!({}));
     let mut pods: Vec<EndpointPodView> = (0..250).map(|number| pod(number, 80)).collect();
-    world.look(&pods);
+    world.sync(&pods);
     pods.remove(5);
-    world.look(&pods);
+    world.sync(&pods);
     let sizes = |world: &World| {
         let mut sizes: Vec<usize> = world.slices.values().map(|slice| slice.slice.endpoints.as_ref().map_or(0, Vec::len)).collect();
         sizes.sort_unstable();
@@ -190,9 +190,9 @@ fn a_new_endpoint_goes_where_something_is_written_anyhow_and_else_where_there_is
     assert_eq!(sizes(&world), [50, 99, 100]);
     pods[248].is_ready = false;
     pods.push(pod(300, 80));
-    assert_eq!((world.look(&pods), sizes(&world)), (1, vec![51, 99, 100]), "beside the one that is no longer ready");
+    assert_eq!((world.sync(&pods), sizes(&world)), (1, vec![51, 99, 100]), "beside the one that is no longer ready");
     pods.push(pod(301, 80));
-    assert_eq!((world.look(&pods), sizes(&world)), (1, vec![51, 100, 100]));
+    assert_eq!((world.sync(&pods), sizes(&world)), (1, vec![51, 100, 100]));
 }
 
 proptest! {
@@ -210,7 +210,7 @@ proptest! {
             let gone: Vec<usize> = pods.keys().copied().skip(count).collect();
             gone.iter().for_each(|number| drop(pods.remove(number)));
             let all: Vec<EndpointPodView> = pods.values().cloned().collect();
-            world.look(&all);
+            world.sync(&all);
             let mut found = BTreeMap::new();
             for slice in world.slices.values() {
                 let endpoints = slice.slice.endpoints.clone().unwrap_or_default();
@@ -223,7 +223,7 @@ proptest! {
             }
             let wanted: BTreeMap<String, Vec<i32>> = all.iter().map(|pod| (pod.uid.to_string(), vec![pod.ports[0].number])).collect();
             prop_assert_eq!(found, wanted);
-            prop_assert_eq!(world.look(&all), 0);
+            prop_assert_eq!(world.sync(&all), 0);
         }
     }
 }

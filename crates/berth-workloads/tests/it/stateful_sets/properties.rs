@@ -15,7 +15,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 enum Step {
     /// A reconcile that executes so many actions before the controller crashes.
-    Look(usize),
+    Reconcile(usize),
     Start(usize),
     Unready(usize),
     Gone(usize),
@@ -35,7 +35,7 @@ enum Step {
 
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
-        8 => prop_oneof![Just(usize::MAX), 0_usize..4].prop_map(Step::Look),
+        8 => prop_oneof![Just(usize::MAX), 0_usize..4].prop_map(Step::Reconcile),
         6 => (0_usize..6).prop_map(Step::Start),
         1 => (0_usize..6).prop_map(Step::Unready),
         4 => (0_usize..6).prop_map(Step::Gone),
@@ -59,7 +59,7 @@ fn take(world: &mut World, step: &Step) {
         names.get(index % names.len().max(1)).cloned()
     };
     match *step {
-        Step::Look(limit) => drop(world.look(limit)),
+        Step::Reconcile(limit) => drop(world.look(limit)),
         Step::Start(index) => pick(world, index, false).into_iter().for_each(|name| world.start(&name)),
         Step::Unready(index) => {
             let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
@@ -231,7 +231,7 @@ proptest! {
         let spec = json!({"replicas": 5, "podManagementPolicy": policy, "updateStrategy": {"rollingUpdate": rolling}});
         let mut world = World::new(&spec).with_gates("MaxUnavailableStatefulSet=true");
         world.settle();
-        for step in steps.iter().filter(|step| matches!(step, Step::Look(_) | Step::Start(_) | Step::Gone(_) | Step::Template(_))) {
+        for step in steps.iter().filter(|step| matches!(step, Step::Reconcile(_) | Step::Start(_) | Step::Gone(_) | Step::Template(_))) {
             take(&mut world, step);
             prop_assert!(world.controlled().unavailable_slots() <= unavailable, "{}", world.short());
         }

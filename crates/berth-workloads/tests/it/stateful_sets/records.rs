@@ -27,7 +27,7 @@ fn run(world: &mut World, limit: usize) {
 }
 
 /// The record of each revision, oldest first: number, author, former number, end, and the rollout that replaced it.
-fn told(world: &World) -> Vec<String> {
+fn rollout_lines(world: &World) -> Vec<String> {
     let mut revisions: Vec<&Value> = world.revisions.values().map(|revision| &*revision.json).collect();
     revisions.sort_by_key(|revision| revision["revision"].as_i64());
     let one = |revision: &Value| {
@@ -50,15 +50,15 @@ fn each_rollout_is_recorded_with_the_user_who_began_it_and_its_end() {
             run(&mut world, limit);
             changed(&mut world, &template(2), "alice");
             run(&mut world, limit);
-            assert_eq!(told(&world), ["1 null null Complete null", "2 alice null Complete null"], "{spec} {limit}");
+            assert_eq!(rollout_lines(&world), ["1 null null Complete null", "2 alice null Complete null"], "{spec} {limit}");
             changed(&mut world, &broken(3), "bob");
             run(&mut world, limit);
-            assert_eq!(told(&world)[2], "3 bob null null null", "{spec} {limit}");
+            assert_eq!(rollout_lines(&world)[2], "3 bob null null null", "{spec} {limit}");
             changed(&mut world, &template(1), "carol");
             run(&mut world, limit);
             let wanted = ["2 alice null Complete null", "3 bob null Superseded 4"];
-            assert_eq!(told(&world)[..2], wanted, "{spec} {limit}");
-            assert!(told(&world)[2].starts_with("4 carol 1 "), "{spec} {limit}: {:?}", told(&world));
+            assert_eq!(rollout_lines(&world)[..2], wanted, "{spec} {limit}");
+            assert!(rollout_lines(&world)[2].starts_with("4 carol 1 "), "{spec} {limit}: {:?}", rollout_lines(&world));
         }
     }
 }
@@ -73,12 +73,12 @@ fn an_automatic_rollback_is_recorded() {
         run(&mut world, limit);
         changed(&mut world, &broken(2), "alice");
         run(&mut world, limit);
-        let now = told(&world);
+        let now = rollout_lines(&world);
         assert_eq!(now[0], "2 alice null RolledBack 3", "{limit}");
         assert!(now[1].starts_with("3 alice 1 Complete"), "{limit}: {now:?}");
         changed(&mut world, &broken(2), "bob");
         run(&mut world, limit);
-        assert_eq!(told(&world)[1], "4 bob 2 Failed null", "{limit}");
+        assert_eq!(rollout_lines(&world)[1], "4 bob 2 Failed null", "{limit}");
     }
 }
 
@@ -90,10 +90,10 @@ fn an_update_with_a_partition_is_under_way_until_it_has_all() {
     run(&mut world, usize::MAX);
     changed(&mut world, &template(2), "alice");
     run(&mut world, usize::MAX);
-    assert_eq!(told(&world)[1], "2 alice null null null");
+    assert_eq!(rollout_lines(&world)[1], "2 alice null null null");
     world.edit(&json!({"spec": rolling(0)}));
     run(&mut world, usize::MAX);
-    assert_eq!(told(&world)[1], "2 alice null Complete null");
+    assert_eq!(rollout_lines(&world)[1], "2 alice null Complete null");
 }
 
 #[test]

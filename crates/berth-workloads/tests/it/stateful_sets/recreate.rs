@@ -21,7 +21,7 @@ const AVAILABLE: &str = "True MinimumReplicasAvailable: StatefulSet has minimum 
 const UNAVAILABLE: &str = "False MinimumReplicasUnavailable: StatefulSet does not have minimum availability.";
 
 /// The conditions Progressing and Available.
-fn said(world: &World) -> [String; 2] {
+fn both_conditions(world: &World) -> [String; 2] {
     ["Progressing", "Available"].map(|type_| world.said(type_))
 }
 
@@ -41,18 +41,21 @@ fn an_update_goes_through_its_phases() {
     world.settle();
     world.edit(&json!({"spec": {"template": template(2)}}));
     world.look(usize::MAX);
-    assert_eq!((world.short().as_str(), said(&world)), ("web-0=1~ web-1=1~ web-2=1~", [DELETING, UNAVAILABLE].map(str::to_owned)));
+    assert_eq!(
+        (world.short().as_str(), both_conditions(&world)),
+        ("web-0=1~ web-1=1~ web-2=1~", [DELETING, UNAVAILABLE].map(str::to_owned))
+    );
     world.gone("web-1");
     world.look(usize::MAX);
     assert_eq!(world.short(), "web-0=1~ web-2=1~");
     assert_eq!(world.waits(), ["waiting for 2 terminating pods (web-2 has 30s of its 30s grace left) before creating 3 more"]);
-    assert_eq!(said(&world), [WAITING, UNAVAILABLE]);
+    assert_eq!(both_conditions(&world), [WAITING, UNAVAILABLE]);
     world.gone("web-0");
     world.gone("web-2");
     world.look(usize::MAX);
     let creating = |there: u32, cause: &str| format!("True RecreateInProgress: {there} of 3 pods of revision 2 exist{cause}");
     let first = ": waiting for web-0 to become ready before web-1 is created";
-    assert_eq!((world.short().as_str(), said(&world)), ("web-0=2", [creating(0, first), UNAVAILABLE.to_owned()]));
+    assert_eq!((world.short().as_str(), both_conditions(&world)), ("web-0=2", [creating(0, first), UNAVAILABLE.to_owned()]));
     world.look(usize::MAX);
     assert_eq!(world.said("Progressing"), creating(1, first));
     world.settle();
@@ -157,9 +160,9 @@ fn a_new_pod_deleted_by_hand_comes_back_alone() {
     world.delete_pod("web-1");
     world.look(usize::MAX);
     let missing = "True CreatingPods: 2 of 3 pods of revision 1 exist";
-    assert_eq!((world.short().as_str(), said(&world)), ("web-0=1 web-1=1~ web-2=1", [missing, UNAVAILABLE].map(str::to_owned)));
+    assert_eq!((world.short().as_str(), both_conditions(&world)), ("web-0=1 web-1=1~ web-2=1", [missing, UNAVAILABLE].map(str::to_owned)));
     world.settle();
-    assert_eq!((world.short().as_str(), said(&world)), ("web-0=1 web-1=1 web-2=1", [COMPLETE, AVAILABLE].map(str::to_owned)));
+    assert_eq!((world.short().as_str(), both_conditions(&world)), ("web-0=1 web-1=1 web-2=1", [COMPLETE, AVAILABLE].map(str::to_owned)));
     assert_eq!(world.reasons(), [""; 0]);
 }
 
@@ -238,8 +241,8 @@ fn a_pod_of_a_number_no_longer_wanted_is_none_that_is_there() {
     world.edit(&json!({"spec": {"ordinals": {"start": 1}}}));
     world.look(usize::MAX);
     assert_eq!(world.short(), "web-0=1 web-1=1 web-2=1");
-    let said = world.said("Progressing");
-    assert!(said.starts_with("True CreatingPods: 1 of 2 pods of revision 1 exist"), "{said}");
+    let progressing = world.said("Progressing");
+    assert!(progressing.starts_with("True CreatingPods: 1 of 2 pods of revision 1 exist"), "{progressing}");
 }
 
 #[test]
@@ -249,14 +252,14 @@ fn a_new_set_reports_from_its_first_reconcile_what_it_does() {
     let creating = |there: u32| {
         format!("True CreatingPods: {there} of 2 pods of revision 1 exist: waiting for web-0 to become ready before web-1 is created")
     };
-    assert_eq!(said(&world), [creating(0), UNAVAILABLE.to_owned()]);
+    assert_eq!(both_conditions(&world), [creating(0), UNAVAILABLE.to_owned()]);
     world.look(usize::MAX);
     assert_eq!(world.said("Progressing"), creating(1));
     world.settle();
-    assert_eq!((said(&world), world.reasons().len()), ([COMPLETE, AVAILABLE].map(str::to_owned), 0));
+    assert_eq!((both_conditions(&world), world.reasons().len()), ([COMPLETE, AVAILABLE].map(str::to_owned), 0));
     let mut empty = World::new(&spec(0));
     empty.look(usize::MAX);
-    assert_eq!(said(&empty), [COMPLETE, AVAILABLE]);
+    assert_eq!(both_conditions(&empty), [COMPLETE, AVAILABLE]);
 }
 
 #[test]
@@ -274,14 +277,14 @@ fn a_scale_up_that_is_refused_is_reported() {
         world.look_without_pods();
         let refusal = "pods \"web-n\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2";
         let wanted = format!("True CreatingPods: 2 of 3 pods of revision 1 exist: {refusal}");
-        assert_eq!(said(&world), [wanted, UNAVAILABLE.to_owned()]);
+        assert_eq!(both_conditions(&world), [wanted, UNAVAILABLE.to_owned()]);
         assert!(
             world.plan().stages.iter().flat_map(|stage| &stage.actions).all(|action| !matches!(action, Action::Patch { .. })),
             "said once"
         );
         world.last_error = None;
         world.settle();
-        assert_eq!((said(&world), world.reasons().len()), ([COMPLETE, AVAILABLE].map(str::to_owned), 0));
+        assert_eq!((both_conditions(&world), world.reasons().len()), ([COMPLETE, AVAILABLE].map(str::to_owned), 0));
     }
 }
 
@@ -292,7 +295,7 @@ fn a_broken_template_reports_which_pod_it_waits_for() {
     world.edit(&json!({"spec": {"template": broken(2)}}));
     world.settle();
     let wanted = "True RecreateInProgress: 1 of 3 pods of revision 2! exist: waiting for web-0 to become ready before web-1 is created";
-    assert_eq!((world.short().as_str(), said(&world)), ("web-0=2!", [wanted, UNAVAILABLE].map(str::to_owned)));
+    assert_eq!((world.short().as_str(), both_conditions(&world)), ("web-0=2!", [wanted, UNAVAILABLE].map(str::to_owned)));
 }
 
 /// A pod that is reported as available must still be available when a waiting client reads it.
@@ -346,7 +349,7 @@ fn pods_that_others_deleted_are_not_reported_as_deleted_by_the_update() {
     ["web-0", "web-1"].into_iter().for_each(|name| world.delete_pod(name));
     world.edit(&json!({"spec": {"template": template(2)}}));
     world.look(usize::MAX);
-    assert_eq!(said(&world), [WAITING, UNAVAILABLE]);
+    assert_eq!(both_conditions(&world), [WAITING, UNAVAILABLE]);
     world.settle();
     assert_eq!(world.reasons(), ["RecreateWaitingForTermination", "RecreateCompleted"]);
 }

@@ -49,7 +49,7 @@ fn until_made(world: &mut World) {
     panic!("it is not made: {}", world.short());
 }
 
-fn told(world: &World, reason: &str) -> Vec<String> {
+fn recorded_events(world: &World, reason: &str) -> Vec<String> {
     world.events.iter().filter(|(known, _)| known == reason).map(|(_, message)| message.clone()).collect()
 }
 
@@ -71,7 +71,7 @@ fn a_template_that_fails_is_rolled_back_once_under_every_strategy_whenever_the_c
             run(&mut world, limit);
             let what = format!("{spec}, {limit} writes: {:?}", world.events);
             assert_eq!(world.short(), "web-0=1 web-1=1 web-2=1", "{what}");
-            assert_eq!(told(&world, "AutomaticRollback").len(), 1, "{what}");
+            assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 1, "{what}");
             let view = world.view();
             let record = Record::of(&view.annotations).expect("a record");
             assert_eq!((record.from_revision.0, record.to_revision.0, record.revision.0), (2, 1, 3), "{what}");
@@ -91,14 +91,18 @@ fn a_template_that_fails_is_rolled_back_once_under_every_strategy_whenever_the_c
             world.edit(&json!({"metadata": {"annotations": {KNOWN: null, "berth.dev/rollback": null}}}));
             roll_out(&mut world, &broken(2));
             run(&mut world, limit);
-            assert_eq!((told(&world, "AutomaticRollback").len(), world.view().spec.template == view.spec.template), (1, false), "{what}");
-            assert!(told(&world, "AutomaticRollbackSkipped")[0].contains("was rolled back before"), "{:?}", world.events);
+            assert_eq!(
+                (recorded_events(&world, "AutomaticRollback").len(), world.view().spec.template == view.spec.template),
+                (1, false),
+                "{what}"
+            );
+            assert!(recorded_events(&world, "AutomaticRollbackSkipped")[0].contains("was rolled back before"), "{:?}", world.events);
             // After a restart, it is a different template.
             let mut again = broken(2);
             again["metadata"]["annotations"] = json!({"kubectl.kubernetes.io/restartedAt": "now"});
             roll_out(&mut world, &again);
             run(&mut world, limit);
-            assert_eq!(told(&world, "AutomaticRollback").len(), 2, "{what}");
+            assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 2, "{what}");
             assert_eq!(world.short(), "web-0=1 web-1=1 web-2=1", "{what}");
         }
     }
@@ -117,10 +121,10 @@ fn a_way_back_that_fails_too_is_the_end() {
     world.is_healed = false;
     roll_out(&mut world, &broken(2));
     run(&mut world, usize::MAX);
-    assert_eq!(told(&world, "AutomaticRollback").len(), 1);
+    assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 1);
     assert_eq!(world.view().spec.template.spec.as_ref().and_then(|spec| spec.containers[0].image.clone()).as_deref(), Some("1!"));
     assert_eq!(world.condition("RollbackFailed"), ("True".to_owned(), "TargetFailed".to_owned()));
-    assert_eq!(told(&world, "RollbackFailed").len(), 1, "{:?}", world.events);
+    assert_eq!(recorded_events(&world, "RollbackFailed").len(), 1, "{:?}", world.events);
     world.is_healed = true;
     run(&mut world, usize::MAX);
     assert_eq!(world.condition("RollbackFailed"), (String::new(), String::new()), "it came up after all");
@@ -138,14 +142,14 @@ fn nothing_goes_back_that_is_not_asked_to_or_was_complete_once() {
         world.edit(&json!({"metadata": {"annotations": annotations}}));
         roll_out(&mut world, &broken(2));
         run(&mut world, usize::MAX);
-        assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{annotations}");
+        assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 0, "{annotations}");
     }
     let mut world = asked(&json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}}), &template(1));
     roll_out(&mut world, &broken(2));
     world.look(usize::MAX);
     world.delete_pod("web-2");
     run(&mut world, usize::MAX);
-    assert_eq!((told(&world, "AutomaticRollback").len(), world.short().as_str()), (0, "web-0=1 web-1=1 web-2=2!"));
+    assert_eq!((recorded_events(&world, "AutomaticRollback").len(), world.short().as_str()), (0, "web-0=1 web-1=1 web-2=2!"));
     let mut world = asked(&json!({}), &template(1));
     world.is_healed = true;
     roll_out(&mut world, &broken(2));
@@ -155,14 +159,14 @@ fn nothing_goes_back_that_is_not_asked_to_or_was_complete_once() {
     world.is_healed = false;
     roll_out(&mut world, &broken(2));
     run(&mut world, usize::MAX);
-    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+    assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
 }
 
 #[test]
 fn a_first_template_has_nothing_to_go_back_to() {
     let world = asked(&json!({}), &broken(1));
-    assert_eq!(told(&world, "AutomaticRollback").len(), 0);
-    assert!(told(&world, "AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
+    assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 0);
+    assert!(recorded_events(&world, "AutomaticRollbackSkipped")[0].ends_with("no other existing revision was ever complete"));
 }
 
 /// At that moment, not later.
@@ -180,12 +184,12 @@ fn a_set_that_waits_for_the_deadline_is_requeued_for_that_time() {
     assert_eq!(world.plan().look_again, Some(deadline));
     world.look(usize::MAX);
     world.now = deadline - SignedDuration::from_nanos(1);
-    assert_eq!((world.plan().look_again, told(&world, "AutomaticRollback").len()), (Some(deadline), 0));
+    assert_eq!((world.plan().look_again, recorded_events(&world, "AutomaticRollback").len()), (Some(deadline), 0));
     world.look(usize::MAX);
-    assert_eq!(told(&world, "AutomaticRollback").len(), 0);
+    assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 0);
     world.now = deadline;
     world.look(usize::MAX);
-    assert_eq!(told(&world, "AutomaticRollback").len(), 1);
+    assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 1);
     // While the template remains, there is nothing to wait for.
     let mut world = asked(&json!({}), &broken(1));
     // The pod was observed running a minute after its creation.
@@ -234,7 +238,7 @@ fn a_canary_that_was_well_is_not_rolled_back_at_its_first_blip() {
         world.look(usize::MAX);
         world.now += SignedDuration::from_mins(10);
     }
-    assert_eq!((image(&world).as_str(), told(&world, "AutomaticRollbackSkipped").len()), ("2", 0), "{:?}", world.events);
+    assert_eq!((image(&world).as_str(), recorded_events(&world, "AutomaticRollbackSkipped").len()), ("2", 0), "{:?}", world.events);
     // The pods that the partition kept have their own deadline, and can fail on their own.
     unready(&mut world, "web-0");
     world.edit(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": 1}}}}));
@@ -303,7 +307,7 @@ fn a_template_whose_pods_are_refused_is_rolled_back() {
     let record = Record::of(&world.view().annotations).expect("a record");
     assert!(record.message.contains("violates PodSecurity"), "{record:?}");
     let world = refused("pods \"web-0\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2");
-    let skipped = told(&world, "AutomaticRollbackSkipped");
+    let skipped = recorded_events(&world, "AutomaticRollbackSkipped");
     assert!(image(&world) == "2" && skipped.len() == 1 && skipped[0].contains("exceeded quota"), "{:?}", world.events);
 }
 
@@ -318,7 +322,7 @@ fn pods_that_have_to_stay_ready_for_a_while_do_not_miss_a_deadline() {
         world.look(usize::MAX);
         world.pass();
     }
-    assert_eq!((image(&world).as_str(), told(&world, "AutomaticRollbackSkipped").len()), ("2", 0), "{:?}", world.events);
+    assert_eq!((image(&world).as_str(), recorded_events(&world, "AutomaticRollbackSkipped").len()), ("2", 0), "{:?}", world.events);
 }
 
 /// The pods are available briefly after each start.
@@ -360,7 +364,7 @@ fn pods_that_take_long_to_stop_are_no_failure_and_other_waits_are_reported() {
         world.look(usize::MAX);
         world.now += SignedDuration::from_mins(10);
     }
-    assert_eq!(told(&world, "AutomaticRollbackSkipped").len(), 0, "{:?}", world.events);
+    assert_eq!(recorded_events(&world, "AutomaticRollbackSkipped").len(), 0, "{:?}", world.events);
     let mut others = world.pods["web-1"].clone();
     others.json["metadata"]["ownerReferences"] = json!(null);
     others.json["metadata"]["labels"] = json!({"app": "another"});
@@ -374,7 +378,7 @@ fn pods_that_take_long_to_stop_are_no_failure_and_other_waits_are_reported() {
         world.start("web-0");
         world.now += SignedDuration::from_secs(40);
     }
-    let skipped = told(&world, "AutomaticRollbackSkipped");
+    let skipped = recorded_events(&world, "AutomaticRollbackSkipped");
     assert!(image(&world) == "2" && skipped.len() == 1 && skipped[0].contains("none of its pods fails"), "{:?}", world.events);
 }
 
@@ -390,7 +394,7 @@ fn a_template_is_judged_by_its_own_pods_that_stay() {
     world.now += SignedDuration::from_mins(10);
     assert_eq!(world.plan().look_again, None);
     world.look(usize::MAX);
-    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+    assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
     let mut world = asked(&json!({}), &template(1));
     roll_out(&mut world, &broken(2));
     until_made(&mut world);
@@ -398,7 +402,7 @@ fn a_template_is_judged_by_its_own_pods_that_stay() {
     world.now += SignedDuration::from_mins(10);
     assert_eq!(world.plan().look_again, None);
     world.look(usize::MAX);
-    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+    assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
 }
 
 /// Faults of the cluster or of other objects cause no rollback.
@@ -412,8 +416,8 @@ fn a_failure_that_no_other_template_would_cure_causes_no_rollback_and_is_reporte
     world.edit_pod("web-2", &json!({"status": {"conditions": unplaced}}));
     world.now += SignedDuration::from_secs(600);
     world.look(usize::MAX);
-    assert_eq!(told(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
-    let skipped = told(&world, "AutomaticRollbackSkipped");
+    assert_eq!(recorded_events(&world, "AutomaticRollback").len(), 0, "{:?}", world.events);
+    let skipped = recorded_events(&world, "AutomaticRollbackSkipped");
     assert!(skipped.len() == 1 && skipped[0].contains("0/1 nodes are available"), "{skipped:?}");
 }
 
@@ -492,7 +496,7 @@ fn a_template_that_comes_again_has_its_time() {
     run(&mut world, usize::MAX);
     let begun = world.now;
     roll_out(&mut world, &broken(2));
-    while told(&world, "AutomaticRollback").is_empty() {
+    while recorded_events(&world, "AutomaticRollback").is_empty() {
         world.look(usize::MAX);
         world.pass();
         assert!(world.now.duration_since(begun).as_mins() < 20, "{:?}", world.events);
