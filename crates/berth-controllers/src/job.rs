@@ -221,7 +221,7 @@ impl Planner for JobPlanner {
         job::wait_event(&*self.jobs.get(key)?, wait)
     }
 
-    fn put_off(&self, resource: GroupResource) {
+    fn deferred(&self, resource: GroupResource) {
         self.metrics.stale_sync_skips.with_label_values(&[resource.group, resource.plural]).inc();
     }
 }

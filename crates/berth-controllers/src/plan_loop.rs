@@ -56,7 +56,7 @@ pub trait Planner: Send + Sync + 'static {
     fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan>;
 
     /// Called when a reconcile is deferred because the cache of `resource` does not contain this controller's own writes yet.
-    fn put_off(&self, _resource: GroupResource) {}
+    fn deferred(&self, _resource: GroupResource) {}
 
     /// The counter of pod creations in progress, if other controllers wait for them.
     fn creations(&self) -> Option<&Arc<Creations>> {
@@ -196,7 +196,7 @@ impl<P: Planner> PlanLoop<P> {
             }
         }
         if let Some(resource) = lock(&self.own).blocked(key, &self.caches) {
-            self.planner.put_off(resource);
+            self.planner.deferred(resource);
             return ReconcileResult::Finished;
         }
         let room = self.room.load(Ordering::SeqCst);

@@ -139,7 +139,7 @@ impl Planner for ReplicaSetPlanner {
         replica_set::wait_event(&*self.sets.get(key)?, wait)
     }
 
-    fn put_off(&self, resource: GroupResource) {
+    fn deferred(&self, resource: GroupResource) {
         self.metrics.stale_sync_skips.with_label_values(&[resource.group, resource.plural]).inc();
     }
 }

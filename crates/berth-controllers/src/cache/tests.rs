@@ -43,7 +43,7 @@ fn check(changes: Vec<Vec<Decoded<Thing>>>, wanted: &[(&str, &str)], wanted_revi
 }
 
 #[test]
-fn caches_that_tell_of_each_other_are_given_back_with_their_process() {
+fn caches_that_notify_each_other_are_freed_with_their_process() {
     let world = TestEnv::default();
     let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
     for is_polled in [false, true] {
@@ -71,7 +71,7 @@ fn a_list_shows_only_when_it_is_complete() {
 }
 
 #[test]
-fn a_later_list_replaces_and_tells_only_what_differs() {
+fn a_later_list_replaces_the_cache_and_reports_only_differences() {
     check(
         vec![
             vec![Decoded::Restarted, applied("a", "1", 5), applied("b", "2", 6), applied("c", "3", 6), Decoded::Synced(Revision(7))],
@@ -105,7 +105,7 @@ fn deletions_and_progress_move_the_revision() {
 }
 
 #[test]
-fn it_is_told_how_far_a_cache_has_come_while_something_is_to_come() {
+fn a_cache_reports_its_revision_while_changes_can_still_come() {
     let registry = prometheus::Registry::new();
     let metrics = Arc::new(Metrics::new(&registry).expect("an empty registry"));
     let cache = Arc::new(Cache::<Thing>::new(GroupResource::from_static("", "things")));
@@ -145,7 +145,7 @@ fn no_reader_observes_that_an_object_is_gone_before_the_handler_has_recorded_it(
 }
 
 #[test]
-fn what_can_no_longer_be_read_is_left_out_and_told_of_once() {
+fn an_object_that_can_no_longer_be_read_is_left_out_and_reported_once() {
     let registry = prometheus::Registry::new();
     let metrics = Arc::new(Metrics::new(&registry).expect("an empty registry"));
     let resource = GroupResource::from_static("", "things");
