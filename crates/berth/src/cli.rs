@@ -376,8 +376,9 @@ pub(crate) struct Up {
     #[arg(long, requires = "filename")]
     pub(crate) skip_unserved: bool,
 
-    /// Exits with 0 when the manifests' Deployments and StatefulSets are rolled out and their Jobs are complete. Exits with 1 when one has failed and
-    /// no other is in progress, or after --timeout. To run a command against the control plane, use berth test.
+    /// Exits with 0 when the manifests' Deployments, StatefulSets and DaemonSets are rolled out, their ReplicaSets, ReplicationControllers and Pods are
+    /// available, and their Jobs are complete. Exits with 1 when one has failed and no other is in progress, or after --timeout. To run a command
+    /// against the control plane, use berth test.
     #[arg(long, requires = "filename")]
     pub(crate) wait: bool,
 

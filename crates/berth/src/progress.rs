@@ -94,8 +94,10 @@ pub(crate) enum Progress {
     Waiting(String),
     /// Complete, with the number of available pods.
     Done(i32),
-    /// A complete Job, with the number of pods that succeeded.
-    JobComplete(i32),
+    /// The pods of an object without rollouts are available, in this number.
+    Available(i32),
+    /// A complete Job or pod, with the number of pods that succeeded.
+    Complete(i32),
     /// The cause.
     Failed(String),
 }
@@ -106,8 +108,10 @@ impl fmt::Display for Progress {
             Self::Waiting(pending) => f.write_str(pending),
             Self::Done(1) => f.write_str("rolled out, 1 pod available"),
             Self::Done(pods) => write!(f, "rolled out, {pods} pods available"),
-            Self::JobComplete(1) => f.write_str("complete, 1 pod succeeded"),
-            Self::JobComplete(pods) => write!(f, "complete, {pods} pods succeeded"),
+            Self::Available(1) => f.write_str("1 pod available"),
+            Self::Available(pods) => write!(f, "{pods} pods available"),
+            Self::Complete(1) => f.write_str("complete, 1 pod succeeded"),
+            Self::Complete(pods) => write!(f, "complete, {pods} pods succeeded"),
             Self::Failed(why) => write!(f, "failed: {why}"),
         }
     }

@@ -16,8 +16,8 @@ use berth_rollout::{
 };
 use berth_workloads::{
     plan::Wait,
-    resources::{DAEMON_SET, DEPLOYMENT, JOB, STATEFUL_SET},
-    view::{DaemonSetView, DeploymentView, JobView, StatefulSetView, View},
+    resources::{DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET},
+    view::{DaemonSetView, DeploymentView, JobView, PodPhase, PodView, ReplicaKind, ReplicaSetView, StatefulSetView, View},
 };
 use futures::{StreamExt, future::ready, stream, stream::BoxStream};
 use std::{
@@ -36,8 +36,27 @@ const DAEMON_SETS: &str = "daemonset.apps";
 const DEPLOYMENTS: &str = "deployment.apps";
 /// How output refers to StatefulSets.
 const STATEFUL_SETS: &str = "statefulset.apps";
+/// How output refers to ReplicaSets.
+const REPLICA_SETS: &str = "replicaset.apps";
+/// How output refers to ReplicationControllers.
+const CONTROLLERS: &str = "replicationcontroller";
+/// How output refers to pods.
+const PODS: &str = "pod";
 /// How output refers to Jobs.
 const JOBS: &str = "job.batch";
+/// All of them, with their names, and the words for their success.
+const KINDS: [(&str, &str, &str); 7] = [
+    (DEPLOYMENTS, "Deployment", ROLLED_OUT),
+    (STATEFUL_SETS, "StatefulSet", ROLLED_OUT),
+    (DAEMON_SETS, "DaemonSet", ROLLED_OUT),
+    (REPLICA_SETS, "ReplicaSet", AVAILABLE),
+    (CONTROLLERS, "ReplicationController", AVAILABLE),
+    (PODS, "Pod", AVAILABLE),
+    (JOBS, "Job", COMPLETE),
+];
+const ROLLED_OUT: &str = "rolled out";
+const AVAILABLE: &str = "available";
+const COMPLETE: &str = "complete";
 /// How many pending versions are processed before the next check.
 const BATCH_MAX: usize = 1024;
 /// How often the obstacles of incomplete workloads are checked.
@@ -47,12 +66,18 @@ const LATER_LOOK_INTERVAL: Duration = Duration::from_secs(5);
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
+/// Decodes an object. `None` if it cannot be decoded.
+type Decode = fn(&[u8]) -> Option<Version>;
+
 /// One version of a workload.
 #[derive(Clone, Debug)]
 pub(crate) enum Version {
     DaemonSet(Arc<DaemonSetView>),
     Deployment(Arc<DeploymentView>),
     StatefulSet(Arc<StatefulSetView>),
+    /// A ReplicaSet or a ReplicationController.
+    Replicas(Arc<ReplicaSetView>),
+    Pod(Arc<PodView>),
     Job(Arc<JobView>),
 }
 
@@ -62,6 +87,8 @@ impl Version {
             Self::DaemonSet(set) => (DAEMON_SETS, &set.meta),
             Self::Deployment(deployment) => (DEPLOYMENTS, &deployment.meta),
             Self::StatefulSet(set) => (STATEFUL_SETS, &set.meta),
+            Self::Replicas(set) => (if set.kind == ReplicaKind::ReplicaSet { REPLICA_SETS } else { CONTROLLERS }, &set.meta),
+            Self::Pod(pod) => (PODS, &pod.meta),
             Self::Job(job) => (JOBS, &job.meta),
         };
         (kind, meta.namespace.to_string(), meta.name.to_string())
@@ -83,6 +110,8 @@ impl Version {
                 let settled = set.status.available_replicas.min(set.status.updated_replicas);
                 Pods { wanted: set.spec.replicas.unwrap_or(1), settled }
             }
+            Self::Replicas(set) => Pods { wanted: set.replicas, settled: set.status.available_replicas },
+            Self::Pod(pod) => Pods { wanted: 1, settled: i32::from(pod.ready || pod.phase == PodPhase::Succeeded) },
             Self::Job(job) => Pods { wanted: completions(job), settled: job.status.succeeded.unwrap_or(0) },
         }
     }
@@ -102,8 +131,34 @@ impl Version {
                 }
             }
             Self::StatefulSet(set) => stateful_set::pending(set).map_or(Progress::Done(set.status.available_replicas), Progress::Waiting),
+            Self::Replicas(set) => of_replicas(set),
+            Self::Pod(pod) => of_pod(pod),
             Self::Job(job) => of_job(job),
         }
+    }
+}
+
+/// The progress of a ReplicaSet or a ReplicationController according to its status.
+fn of_replicas(set: &ReplicaSetView) -> Progress {
+    let (status, wanted) = (&set.status, set.replicas);
+    if status.observed_generation < set.meta.generation {
+        return Progress::Waiting("Waiting for its spec to be observed...".to_owned());
+    }
+    match status.available_replicas {
+        available if available < wanted => Progress::Waiting(format!("{available} of {wanted} pods are available")),
+        _ if wanted < status.replicas => Progress::Waiting(format!("{} pods are too many", status.replicas - wanted)),
+        available => Progress::Available(available),
+    }
+}
+
+/// The progress of a pod according to its status.
+fn of_pod(pod: &PodView) -> Progress {
+    match pod.phase {
+        PodPhase::Succeeded => Progress::Complete(1),
+        PodPhase::Failed => Progress::Failed("the pod has the phase Failed".to_owned()),
+        _ if pod.meta.deleted.is_some() => Progress::Waiting("the pod is being deleted".to_owned()),
+        _ if pod.ready => Progress::Available(1),
+        _ => Progress::Waiting("the pod is not ready".to_owned()),
     }
 }
 
@@ -112,7 +167,7 @@ fn of_job(job: &JobView) -> Progress {
     let condition = |type_| job.status.conditions.iter().flatten().find(|found| found.type_ == type_ && found.status == "True");
     let succeeded = job.status.succeeded.unwrap_or(0);
     if condition("Complete").is_some() {
-        return Progress::JobComplete(succeeded);
+        return Progress::Complete(succeeded);
     }
     if let Some(failed) = condition("Failed") {
         let text = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
@@ -150,19 +205,19 @@ impl Followed {
         let Some(version) = &self.version else { return };
         let first = self.trouble.causes.first();
         self.state = match version.state() {
-            Progress::Waiting(_) | Progress::Done(_) if self.was_done && self.trouble.crashes => {
+            Progress::Waiting(_) | Progress::Done(_) | Progress::Available(_) if self.was_done && self.trouble.crashes => {
                 Progress::Failed(first.cloned().unwrap_or_default())
             }
-            Progress::Done(_) if self.trouble.crashes => Progress::Waiting(first.cloned().unwrap_or_default()),
+            Progress::Done(_) | Progress::Available(_) if self.trouble.crashes => Progress::Waiting(first.cloned().unwrap_or_default()),
             Progress::Waiting(pending) => Progress::Waiting(with_cause(&pending, first)),
             Progress::Failed(message) => Progress::Failed(with_cause(&message, first)),
-            done @ (Progress::Done(_) | Progress::JobComplete(_)) => done,
+            done @ (Progress::Done(_) | Progress::Available(_) | Progress::Complete(_)) => done,
         };
         self.was_done |= self.is_done();
     }
 
     fn is_done(&self) -> bool {
-        matches!(self.state, Progress::Done(_) | Progress::JobComplete(_))
+        matches!(self.state, Progress::Done(_) | Progress::Available(_) | Progress::Complete(_))
     }
 
     fn has_ended(&self) -> bool {
@@ -235,7 +290,7 @@ impl Rollouts {
         faults.into_result(registry)?;
         let versions = match order.is_empty() {
             true => stream::pending().boxed(),
-            false => versions(registry)?,
+            false => versions(registry, &order)?,
         };
         let followed = order.iter().map(|workload| (workload.clone(), Followed::new())).collect();
         Ok(Self {
@@ -323,7 +378,7 @@ impl Rollouts {
         let mut tell = move |workload: &Workload, followed: &Followed| {
             let before = told.insert(workload.clone(), followed.is_done() || !followed.has_ended() && told.get(workload) == Some(&true));
             match (before, &followed.state) {
-                (Some(true), Progress::Failed(_)) | (Some(false), Progress::Done(_) | Progress::JobComplete(_)) => {
+                (Some(true), Progress::Failed(_)) | (Some(false), Progress::Done(_) | Progress::Available(_) | Progress::Complete(_)) => {
                     output.line(&format!("{}: {}", title(workload), followed.state));
                 }
                 _ => (),
@@ -375,6 +430,8 @@ impl Rollouts {
                 Some(Version::DaemonSet(set)) => seen.of_daemon_set(set),
                 Some(Version::Deployment(deployment)) => seen.of_deployment(deployment, &self.gates),
                 Some(Version::StatefulSet(set)) => seen.of_stateful_set(set),
+                Some(Version::Replicas(set)) => seen.of_replica_set(set),
+                Some(Version::Pod(pod)) => seen.of_pod(pod),
                 Some(Version::Job(job)) => seen.of_job(job),
                 None => continue,
             };
@@ -395,8 +452,12 @@ impl Rollouts {
             followed.trouble.causes.iter().skip(1).for_each(|cause| self.output.line(&format!("  {cause}")));
         }
         let names: Vec<_> = left.iter().map(|(workload, _)| title(workload)).collect();
-        let missed = if self.order.iter().any(|workload| workload.0 != JOBS) { "not rolled out" } else { "not complete" };
-        format!("{} of {} {missed}{when}: {}", left.len(), count(&self.order), names.join(", "))
+        // The first kind of the list gives the word.
+        let success = KINDS
+            .iter()
+            .find(|(kind, ..)| self.order.iter().any(|workload| workload.0 == *kind))
+            .map_or(ROLLED_OUT, |(.., success)| success);
+        format!("{} of {} not {success}{when}: {}", left.len(), count(&self.order), names.join(", "))
     }
 }
 
@@ -429,24 +490,13 @@ async fn until(time: Option<Instant>) {
 }
 
 fn workload(applied: &Applied) -> Option<Workload> {
-    let kind = match applied.resource.kind().as_str() {
-        "DaemonSet" => DAEMON_SETS,
-        "Deployment" => DEPLOYMENTS,
-        "StatefulSet" => STATEFUL_SETS,
-        "Job" => JOBS,
-        _ => return None,
-    };
+    let (kind, ..) = KINDS.iter().find(|(_, name, _)| *name == applied.resource.kind().as_str())?;
     Some((kind, applied.namespace.clone().unwrap_or_default(), applied.name.clone()))
 }
 
 /// `3 Deployments and 1 StatefulSet`
 fn count(workloads: &[Workload]) -> String {
-    let kinds = [(DEPLOYMENTS, "Deployment"), (STATEFUL_SETS, "StatefulSet"), (DAEMON_SETS, "DaemonSet"), (JOBS, "Job")];
-    let texts: Vec<String> = kinds.into_iter().filter_map(|(kind, name)| count_of(workloads, kind, name)).collect();
-    match &texts[..] {
-        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
-        few => few.join(""),
-    }
+    listed(KINDS.iter().filter_map(|(kind, name, _)| count_of(workloads, kind, name)).collect())
 }
 
 fn count_of(workloads: &[Workload], kind: &str, name: &str) -> Option<String> {
@@ -459,25 +509,41 @@ fn count_of(workloads: &[Workload], kind: &str, name: &str) -> Option<String> {
 
 /// `3 Deployments rolled out and 1 Job complete`
 fn outcome(workloads: &[Workload]) -> String {
-    let (jobs, others): (Vec<_>, Vec<_>) = workloads.iter().cloned().partition(|workload| workload.0 == JOBS);
-    let part = |workloads: &[Workload], what| (!workloads.is_empty()).then(|| format!("{} {what}", count(workloads)));
-    let parts: Vec<String> = [part(&others, "rolled out"), part(&jobs, "complete")].into_iter().flatten().collect();
-    parts.join(" and ")
+    let part = |success: &&str| {
+        let is_one = |workload: &&Workload| KINDS.iter().any(|(kind, _, words)| *kind == workload.0 && words == success);
+        let part: Vec<Workload> = workloads.iter().filter(is_one).cloned().collect();
+        (!part.is_empty()).then(|| format!("{} {success}", count(&part)))
+    };
+    listed([ROLLED_OUT, AVAILABLE, COMPLETE].iter().filter_map(part).collect())
 }
 
-/// Every present workload, then each new version. Restarts after the watch is interrupted.
-fn versions(registry: &Registry) -> Outcome<BoxStream<'static, Vec<Version>>> {
-    let deployments =
-        entries(registry, &DEPLOYMENT, |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into())))?;
-    let sets =
-        entries(registry, &STATEFUL_SET, |json| Some(Version::StatefulSet(StatefulSetView::decode(json, Revision(0)).ok()?.into())))?;
-    let daemon_sets =
-        entries(registry, &DAEMON_SET, |json| Some(Version::DaemonSet(DaemonSetView::decode(json, Revision(0)).ok()?.into())))?;
-    let jobs = entries(registry, &JOB, |json| Some(Version::Job(JobView::decode(json, Revision(0)).ok()?.into())))?;
-    Ok(stream::select_all([deployments, sets, daemon_sets, jobs]).ready_chunks(BATCH_MAX).boxed())
+/// `a, b and c`
+fn listed(mut parts: Vec<String>) -> String {
+    match (parts.pop(), parts.is_empty()) {
+        (Some(last), false) => format!("{} and {last}", parts.join(", ")),
+        (last, _) => last.unwrap_or_default(),
+    }
 }
 
-fn entries(registry: &Registry, kind: &GroupVersionKind, read: fn(&[u8]) -> Option<Version>) -> Outcome<BoxStream<'static, Version>> {
+/// Every present object of the kinds of `workloads`, then each new version. Restarts after the watch is interrupted.
+fn versions(registry: &Registry, workloads: &[Workload]) -> Outcome<BoxStream<'static, Vec<Version>>> {
+    let kinds: [(&str, GroupVersionKind, Decode); 7] = [
+        (DEPLOYMENTS, DEPLOYMENT, |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into()))),
+        (STATEFUL_SETS, STATEFUL_SET, |json| Some(Version::StatefulSet(StatefulSetView::decode(json, Revision(0)).ok()?.into()))),
+        (DAEMON_SETS, DAEMON_SET, |json| Some(Version::DaemonSet(DaemonSetView::decode(json, Revision(0)).ok()?.into()))),
+        (REPLICA_SETS, REPLICA_SET, |json| Some(Version::Replicas(ReplicaSetView::decode(json, Revision(0)).ok()?.into()))),
+        (CONTROLLERS, REPLICATION_CONTROLLER, |json| {
+            Some(Version::Replicas(ReplicaSetView::decode_controller(json, Revision(0)).ok()?.into()))
+        }),
+        (PODS, POD, |json| Some(Version::Pod(PodView::decode(json, Revision(0)).ok()?.into()))),
+        (JOBS, JOB, |json| Some(Version::Job(JobView::decode(json, Revision(0)).ok()?.into()))),
+    ];
+    let applied = kinds.into_iter().filter(|(kind, ..)| workloads.iter().any(|workload| workload.0 == *kind));
+    let all: Vec<_> = applied.map(|(_, kind, read)| entries(registry, &kind, read)).collect::<Outcome<_>>()?;
+    Ok(stream::select_all(all).ready_chunks(BATCH_MAX).boxed())
+}
+
+fn entries(registry: &Registry, kind: &GroupVersionKind, read: Decode) -> Outcome<BoxStream<'static, Version>> {
     let resource = resource::built_in().by_kind(kind).ok_or("a workload is not in the resource table")?;
     let (registry, resource) = (registry.clone(), Arc::clone(resource));
     let watch = move |is_first: bool| {

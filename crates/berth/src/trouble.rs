@@ -4,7 +4,7 @@ use berth_api::FeatureGates;
 use berth_identity::{GroupVersionKind, Revision};
 use berth_registry::{Actor, Collection, ListOptions, Registry, resource};
 use berth_workloads::{
-    cause::{self, Causes, DaemonSetFacts, DeploymentFacts, JobFacts, Kind, StatefulSetFacts},
+    cause::{self, Causes, DaemonSetFacts, DeploymentFacts, JobFacts, Kind, PodFacts, ReplicaSetFacts, StatefulSetFacts},
     resources::{EVENT, POD, REPLICA_SET},
     view::{DaemonSetView, DeploymentView, EventView, JobView, PodView, ReplicaSetView, StatefulSetView, View},
 };
@@ -65,6 +65,15 @@ impl Seen {
     pub(crate) fn of_stateful_set(&self, set: &StatefulSetView) -> Trouble {
         let Self { pods, events, now, .. } = self;
         cause::of_stateful_set(&StatefulSetFacts { set, pods, events, unobserved_since: None, now: *now }).into()
+    }
+
+    pub(crate) fn of_replica_set(&self, set: &ReplicaSetView) -> Trouble {
+        let Self { pods, events, now, .. } = self;
+        cause::of_replica_set(&ReplicaSetFacts { set, pods, events, unobserved_since: None, now: *now }).into()
+    }
+
+    pub(crate) fn of_pod(&self, pod: &PodView) -> Trouble {
+        cause::of_one_pod(&PodFacts { pod, events: &self.events, now: self.now }).into()
     }
 
     /// A Job replaces pods that fail, so a crash of one is not the end.

@@ -122,6 +122,41 @@ fn a_cron_job_that_no_controller_runs_is_no_success() {
     assert!(output.status.success() && printed.contains("warning: the plan has no pods of CronJob migrate"), "{printed}");
 }
 
+/// A pod that no Deployment owns must be ready too: `--wait` fails if its image is missing, and names the cause.
+#[test]
+fn pods_replica_sets_and_replication_controllers_are_waited_for() {
+    let folder = TempDir::new().unwrap();
+    let manifest = |kind: &str, fails: &str| {
+        let metadata = format!("metadata: {{name: old, labels: {{app: old}}, annotations: {{sim.berth.dev/fails: '{fails}'}}}}");
+        let pod = "spec: {containers: [{name: main, image: old:1}]}";
+        match kind {
+            "Pod" => format!("apiVersion: v1\nkind: Pod\n{metadata}\n{pod}\n"),
+            kind => {
+                let (version, selector) =
+                    if kind == "ReplicaSet" { ("apps/v1", "{matchLabels: {app: old}}") } else { ("v1", "{app: old}") };
+                let template = format!("{{{metadata}, {pod}}}");
+                format!(
+                    "apiVersion: {version}\nkind: {kind}\nmetadata: {{name: old}}\nspec: {{selector: {selector}, template: {template}}}\n"
+                )
+            }
+        }
+    };
+    for (kind, title) in [("Pod", "pod/old"), ("ReplicaSet", "replicaset.apps/old"), ("ReplicationController", "replicationcontroller/old")]
+    {
+        for (fails, code, outcome) in
+            [("", 0, format!("1 {kind} available after")), ("ImagePullBackOff", 1, format!("1 of 1 {kind} not available"))]
+        {
+            fs::write(folder.path().join("app.yaml"), manifest(kind, fails)).unwrap();
+            let up = ["up", "--store", "memory", "--secure-port", "0", "--no-dashboard", "-f", "app.yaml", "--wait", "--timeout", "5s"];
+            let output = berth(folder.path(), &[&up[..], FAST].concat(), "");
+            let printed = texts(&output);
+            assert_eq!(output.status.code(), Some(code), "{kind} {fails}: {printed}");
+            assert!(printed.contains(&outcome) && printed.contains(title), "{kind} {fails}: {printed}");
+            assert_eq!(printed.contains("cannot pull its image"), !fails.is_empty(), "{kind} {fails}: {printed}");
+        }
+    }
+}
+
 /// `--wait` waits until a Job is complete. If it fails, the output has the reason.
 #[test]
 fn a_job_is_waited_for_to_its_end() {

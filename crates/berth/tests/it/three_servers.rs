@@ -365,7 +365,7 @@ async fn each_part_is_killed_during_rollouts() {
     // Etcd's helper has its own runtime and blocks on it.
     let etcd = tokio::task::spawn_blocking(|| Cluster::of_any(secured)).await.unwrap();
     let stranger = Options { endpoints: etcd.endpoints(), tls: Some(files.of_a_stranger()), ..Options::default() };
-    assert!(berth_etcd::Client::open(&stranger).await.is_err(), "whoever shows no certificate is not let in");
+    assert!(berth_etcd::Client::open(&stranger).await.is_err(), "a client without a certificate is rejected");
     let mut plane = ControlPlane::start(etcd, files.options()).await;
     until("the Service leads to all three", async || plane.published(0).await == ["192.0.2.1", "192.0.2.2", "192.0.2.3"]).await;
     a_token_holds_everywhere(&plane).await;
