@@ -166,7 +166,8 @@ fn wake_for_pod(jobs: &JobCache, queue: &Queue<ObjectKey>, delta: &Delta<JobPodV
     }
     let Some(orphan) = delta.new.as_ref().filter(|pod| pod.job().is_none()) else { return };
     let namespace = &orphan.pod.meta.namespace;
-    if orphan.is_tracked() {
+    // A pod that was released leaves room for the next ones.
+    if delta.sides().any(|pod| pod.is_tracked()) {
         queue.add(abandoned_in(namespace));
     }
     let selects = |job: &&Arc<JobView>| {
@@ -175,14 +176,16 @@ fn wake_for_pod(jobs: &JobCache, queue: &Queue<ObjectKey>, delta: &Delta<JobPodV
     jobs.read().in_namespace(namespace).filter(selects).for_each(|job| queue.add(job.key()));
 }
 
-/// Whether a pod's change can make a difference to a plan: being bound does not, nor a pull of its image.
+/// Whether a pod's change can make a difference to a plan: a binding does not, nor does a pull of its image.
 fn matters(delta: &Delta<JobPodView>) -> bool {
     let (Some(old), Some(new)) = (&delta.old, &delta.new) else { return true };
-    let essence = |pod: &JobPodView| {
-        let meta = &pod.pod.meta;
-        (pod.pod.phase, pod.pod.ready, meta.deleted, meta.labels.clone(), meta.owners.clone(), pod.finished_at, pod.all_restarts)
-    };
-    essence(old) != essence(new) || (&old.finalizers, &old.conditions, &old.errors) != (&new.finalizers, &new.conditions, &new.errors)
+    essence(old) != essence(new)
+}
+
+/// What plans read of a pod that can change.
+fn essence(pod: &JobPodView) -> impl PartialEq + '_ {
+    let JobPodView { pod: PodView { phase, ready, meta, .. }, finished_at, all_restarts, finalizers, conditions, errors, .. } = pod;
+    ((phase, ready, &meta.deleted, &meta.labels, &meta.owners), (finished_at, all_restarts, finalizers, conditions, errors))
 }
 
 /// Makes the state that a Job is planned from. Costs the pods that have not ended, or are not counted.

@@ -29,15 +29,18 @@ fn holds(requirement: &NodeSelectorRequirement, found: Option<&str>) -> bool {
     }
 }
 
-/// Whether a pod with this toleration can be on a node with the taint, for a while or for good.
+fn text(field: &Option<String>) -> &str {
+    field.as_deref().unwrap_or_default()
+}
+
+/// Whether a pod with this toleration can be on a node with the taint, for a time or indefinitely.
 #[must_use]
 pub fn tolerates(toleration: &Toleration, taint: &Taint) -> bool {
-    let text = |field: &Option<String>| field.clone().unwrap_or_default();
     let (key, effect) = (text(&toleration.key), text(&toleration.effect));
     if !(effect.is_empty() || effect == taint.effect) || !(key.is_empty() || key == taint.key) {
         return false;
     }
-    match text(&toleration.operator).as_str() {
+    match text(&toleration.operator) {
         "Exists" => true,
         // Without a key only Exists is valid.
         "" | "Equal" => !key.is_empty() && text(&toleration.value) == text(&taint.value),

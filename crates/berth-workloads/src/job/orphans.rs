@@ -1,19 +1,19 @@
 //! Pods that no Job counts.
 
-use super::claims::remove_finalizer;
+use super::{PODS_MAX, claims::remove_finalizer};
 use crate::{
     plan::{Action, Plan, Reason, Stage},
     view::{JobPodView, JobView},
 };
 use berth_identity::ObjectRef;
 
-/// Removes the finalizer from pods whose Job the cache does not have, so that they can be deleted. No Job counts them.
+/// Removes the finalizer from pods whose Job the cache does not have, so that they can be deleted: at most [`PODS_MAX`] at once. No Job counts them.
 ///
 /// `job` names the Job with the uid in the pods' owner references. The plan reads it again first, because the cache can lag.
 #[must_use]
 pub fn plan_orphans<'a>(job: ObjectRef, pods: impl IntoIterator<Item = &'a JobPodView>) -> Plan {
     let tracked = pods.into_iter().filter(|pod| pod.is_tracked() && pod.pod.meta.is_controlled_by(&job.uid));
-    let releases: Vec<Action> = tracked.map(|pod| remove_finalizer(pod, Reason::JobGone)).collect();
+    let releases: Vec<Action> = tracked.take(PODS_MAX).map(|pod| remove_finalizer(pod, Reason::JobGone)).collect();
     if releases.is_empty() {
         return Plan::default();
     }
@@ -21,7 +21,7 @@ pub fn plan_orphans<'a>(job: ObjectRef, pods: impl IntoIterator<Item = &'a JobPo
     Plan { stages: vec![Stage { actions: vec![confirm] }, Stage { actions: releases }], ..Plan::default() }
 }
 
-/// Removes the finalizer from pods without a controller that no Job adopts, so that they can be deleted.
+/// Removes the finalizer from pods without a controller that no Job adopts, so that they can be deleted: at most [`PODS_MAX`] at once.
 ///
 /// `jobs` are those of the pods' namespace. A client that deletes a Job can keep its pods: they lose their owner, as a rule before the Job has removed
 /// the finalizer. A Job that the cache does not show yet adopts such a pod with the finalizer, so no confirmation is needed.
@@ -31,7 +31,8 @@ pub fn plan_abandoned<'a>(jobs: impl IntoIterator<Item = &'a JobView>, pods: imp
     let selects = |job: &&JobView, pod: &JobPodView| job.selector.as_ref().is_some_and(|selector| selector.matches(&pod.pod.meta.labels));
     let is_abandoned =
         |pod: &&JobPodView| pod.is_tracked() && pod.pod.meta.controller().is_none() && !jobs.iter().any(|job| selects(job, pod));
-    let releases: Vec<Action> = pods.into_iter().filter(is_abandoned).map(|pod| remove_finalizer(pod, Reason::NoController)).collect();
+    let released = pods.into_iter().filter(is_abandoned).take(PODS_MAX);
+    let releases: Vec<Action> = released.map(|pod| remove_finalizer(pod, Reason::NoController)).collect();
     if releases.is_empty() {
         return Plan::default();
     }

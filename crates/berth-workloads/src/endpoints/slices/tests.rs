@@ -144,7 +144,7 @@ fn a_service_without_pods_has_one_empty_slice() {
     assert_eq!(world.sync(&[]), 1, "the slice that is there says that there is nothing");
     assert_eq!((world.shown(), world.sync(&[])), (vec![": ".to_owned()], 0));
     world.service.selector = None;
-    assert_eq!(world.sync(&[pod(1, 8080)]), 0, "whoever took the selector away says where it leads");
+    assert_eq!(world.sync(&[pod(1, 8080)]), 0, "the client that removed the selector writes the endpoints");
 }
 
 #[test]
