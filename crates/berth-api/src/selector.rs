@@ -94,8 +94,8 @@ impl Selector {
         Self(Matching::AllOf(Requirements { list: requirements, by_label }))
     }
 
-    /// Whether an object with `labels` matches. The cost is one lookup per label or per requested key, whichever are
-    /// fewer, independent of the number of requirements.
+    /// Whether an object with `labels` matches. The cost is one lookup for each element of the shorter list: labels
+    /// or requested keys. It does not depend on the number of requirements.
     #[must_use]
     pub fn matches(&self, labels: &(impl LabelSource + ?Sized)) -> bool {
         match &self.0 {

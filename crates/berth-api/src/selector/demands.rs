@@ -116,7 +116,7 @@ impl Demands {
         Some(Box::new(Self { by_name: by_name.into_iter().map(|(name, demand)| (name.into(), demand.finish())).collect(), required }))
     }
 
-    /// Whether the labels match. Iterates over the labels or the demands, whichever are fewer.
+    /// Whether the labels match. Iterates over the labels or the demands: over the shorter list.
     pub(super) fn are_met_by(&self, labels: &(impl LabelSource + ?Sized)) -> bool {
         if self.by_name.len() < labels.count() {
             return self.by_name.iter().all(|(name, demand)| match labels.get(name) {

@@ -211,7 +211,7 @@ impl<W> Queues<W> {
     fn change<T>(&mut self, user: &Arc<str>, change: impl FnOnce(&mut Line<W>) -> T) -> T {
         let most = self.seats_per_user;
         let is_next = |line: &Line<W>| line.waiting.front().is_some_and(|waiter| line.held + waiter.seats <= most);
-        let line = self.users.get_mut(user).expect("whoever holds or wants a seat is known");
+        let line = self.users.get_mut(user).expect("each user that holds or wants a seat is known");
         let before = is_next(line).then_some((line.held, line.turn));
         let result = change(line);
         let after = is_next(line).then_some((line.held, line.turn));

@@ -356,7 +356,7 @@ impl Candidate {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(100) })]
 
-    /// Whatever the network does and whichever candidate dies, no two candidates may act at once. After the network recovers, one acts.
+    /// No two candidates act at once, with any fault of the network and after the death of any candidate. After the network recovers, one acts.
     #[test]
     fn two_never_act_at_once_and_one_does_in_the_end(deliveries in deliveries(), deaths in prop::collection::vec(1..120_u64, 2)) {
         let mut deliveries = deliveries.into_iter();

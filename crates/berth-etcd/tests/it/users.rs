@@ -52,7 +52,7 @@ fn a_password_is_shown_once_for_as_long_as_etcd_knows_its_token_however_many_cal
         gateway::forget_tokens(&etcd.endpoint);
         let before = gateway::passwords_shown(&etcd.endpoint);
         call_together();
-        assert_eq!(shown(before), 1, "whoever finds that the token is not known any more, and another is there, takes that");
+        assert_eq!(shown(before), 1, "a client whose token is unknown takes the other token, if there is one");
     }
 }
 

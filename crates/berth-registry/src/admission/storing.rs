@@ -47,7 +47,7 @@ impl Chain {
     }
 }
 
-/// Undoes a write that must not persist, by whichever server: it restores the previous value. If another writer has
+/// Undoes a write of any server that must not persist: it restores the previous value. If another writer has
 /// changed the object since, that change persists.
 ///
 /// # Errors

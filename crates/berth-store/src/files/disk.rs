@@ -456,7 +456,7 @@ mod tests {
         disk.sync().expect("no trouble");
         disk.fail_at(disk.operations(), Trouble::Failure);
         assert!(file.sync().is_err());
-        assert_eq!(disk.read("a"), Some(vec![1; 2000]), "as whoever reads it sees it");
+        assert_eq!(disk.read("a"), Some(vec![1; 2000]), "as each reader sees it");
         assert_ne!(disk.after_power_loss(1).read("a"), Some(vec![1; 2000]), "it counts as written");
     }
 

@@ -328,7 +328,7 @@ fn a_failed_analysis_without_a_former_revision_stops_the_rollout_and_reports_why
         "{recorded_events:?}"
     );
     assert_eq!(story.condition("AnalysisFailed").map(|[status, ..]| status).as_deref(), Some("True"));
-    // It is not asked again, whichever leader is active and whatever the answer would be.
+    // No leader asks again, even if the answer would differ.
     (story.world.asked, story.answer) = (None, Some(Ok(1.0)));
     story.pass(100_000);
     assert_eq!((story.sizes(), story.world.plan_deployment().question), (sizes, None));

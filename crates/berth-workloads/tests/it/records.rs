@@ -115,7 +115,7 @@ const CRASHES: [usize; 3] = [usize::MAX, 1, 2];
 fn each_rollout_is_recorded_with_the_user_who_began_it_and_its_end() {
     for limit in CRASHES {
         let mut story = Story::new(limit);
-        assert_eq!(story.rollout_line(1), "1 null null Complete null", "nobody's server has said who it was");
+        assert_eq!(story.rollout_line(1), "1 null null Complete null", "no server has recorded the user");
         story.roll_out(2, "alice");
         assert_eq!([story.rollout_line(1), story.rollout_line(2)], ["1 null null Complete null", "2 alice null Complete null"]);
         story.bad = vec![3];

@@ -90,7 +90,7 @@ impl Cluster {
         secured: Option<Secured>,
         machines: Option<Box<dyn Machines>>,
     ) -> Self {
-        let program = program.clone().expect("whoever starts one has asked whether there is one");
+        let program = program.clone().expect("the caller has checked that there is one");
         let scheme = if secured.is_some() { "https" } else { "http" };
         let places: Vec<_> = (0..9).map(|_| TcpListener::bind("127.0.0.1:0").expect("a free port")).collect();
         // A port that is free here is also free on a separate machine.

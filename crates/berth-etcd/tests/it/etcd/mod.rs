@@ -71,7 +71,7 @@ impl Drop for Tasks {
 impl Etcd {
     /// Starts an empty etcd with further configuration lines, if one is available.
     pub(crate) fn start(settings: &str) -> Self {
-        Self::of(program().clone().expect("whoever starts one has asked whether there is one"), settings)
+        Self::of(program().clone().expect("the caller has checked that there is one"), settings)
     }
 
     /// An empty etcd of Debian, which does not report the progress of a watch (that of Debian 12 does not). Reports if there is none.
