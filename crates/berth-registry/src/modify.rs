@@ -107,12 +107,13 @@ pub(crate) fn check_name(target: &Target, new: &mut dyn Object) -> Result<(), Ap
     check_namespace(target.namespace.as_deref(), new)
 }
 
-/// Checks that the object has the namespace of the URL. Sets an empty namespace.
+/// Checks that the object has the namespace of the URL. Sets an empty namespace. As upstream does, removes the namespace of an object of a
+/// cluster-scoped kind: charts set one on their ClusterRoles.
 pub(crate) fn check_namespace(wanted: Option<&str>, object: &mut dyn Object) -> Result<(), ApiError> {
-    let meta = object.meta_mut();
-    match meta.namespace.as_deref().unwrap_or_default() {
-        "" => meta.namespace = wanted.map(str::to_owned),
-        found if Some(found) != wanted => {
+    let found = &mut object.meta_mut().namespace;
+    match (found.as_deref().unwrap_or_default(), wanted) {
+        ("", _) | (_, None) => *found = wanted.map(str::to_owned),
+        (namespace, Some(wanted)) if namespace != wanted => {
             return Err(ApiError::bad_request("the namespace of the provided object does not match the namespace sent on the request"));
         }
         _ => (),

@@ -33,6 +33,27 @@ fn updates_are_refused_with_upstreams_words() {
     assert_eq!(world.get("deployments.apps", "d").expect("there"), made);
 }
 
+/// Charts set a namespace on their `ClusterRoles`, and upstream drops it on each way in.
+#[test]
+fn the_namespace_of_a_cluster_scoped_object_is_dropped() {
+    let world = World::new();
+    let mut role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r", "namespace": "shop"}, "rules": []});
+    const WHAT: &str = "clusterroles.rbac.authorization.k8s.io";
+    let check = |written: Value| {
+        assert_eq!(written["metadata"]["namespace"], Value::Null, "{written}");
+        assert_eq!(world.get(WHAT, "r").expect("stored"), written);
+    };
+    check(world.made(WHAT, role.clone()));
+    role["metadata"]["labels"] = json!({"a": "1"});
+    check(world.update(WHAT, "r", &role).expect("updated"));
+    let patch = json!({"metadata": {"namespace": "shop", "labels": {"a": "2"}}}).to_string().into_bytes();
+    check(world.patch(WHAT, "r", Patch::Merge(patch.clone()), &WriteOptions::default()).expect("merged"));
+    check(world.patch(WHAT, "r", Patch::Strategic(patch), &WriteOptions::default()).expect("merged"));
+    role["metadata"]["labels"] = json!({"b": "3"});
+    let apply = WriteOptions { field_manager: "a".to_owned(), ..WriteOptions::default() };
+    check(world.patch(WHAT, "r", Patch::Apply(role.to_string().into_bytes()), &apply).expect("applied"));
+}
+
 #[test]
 fn nothing_is_written_where_nothing_changes() {
     let world = World::new();
