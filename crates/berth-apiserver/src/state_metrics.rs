@@ -1,32 +1,32 @@
-//! The metric families of kube-state-metrics for Deployments, ReplicaSets and StatefulSets, with its names.
+//! The metric families of kube-state-metrics for kinds that run pods and for HorizontalPodAutoscalers, with its names.
 //!
-//! Each scrape reads the current objects, and nothing is cached. The names differ between kinds, as in
-//! kube-state-metrics.
+//! Each scrape reads the current objects, and nothing is cached. The names differ between kinds, as in kube-state-metrics. `seen.rs`
+//! decodes the objects. The families of each kind are in `workloads.rs`, `batch.rs` and `autoscalers.rs`.
 
-use berth_api::{
-    int_or_string::{Rounding, resolve},
-    k8s_openapi::{
-        api::apps::v1::{RollingUpdateDeployment, StatefulSetOrdinals, StatefulSetPersistentVolumeClaimRetentionPolicy},
-        apimachinery::pkg::apis::meta::v1::ObjectMeta,
-    },
-};
-use berth_identity::GroupVersionResource;
+mod autoscalers;
+mod batch;
+mod seen;
+mod workloads;
+
+use seen::Seen;
+
+use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use berth_identity::{GroupResource, GroupVersionResource};
 use berth_registry::{Actor, ApiError, Collection, ListOptions, Registry, resource};
 use futures::future::BoxFuture;
 use prometheus::{GaugeVec, Opts, TextEncoder};
-use serde::Deserialize;
 use std::{error::Error, sync::Arc};
 
 /// Why objects cannot be read, in the words of their source.
 pub type SourceError = Box<dyn Error + Send + Sync>;
 
-/// The source of Deployments, ReplicaSets and StatefulSets for `/metrics`.
+/// The source of the objects that `/metrics` has families of.
 pub trait WorkloadSource: Send + Sync {
-    /// The JSON of all objects of a resource of the group `apps`, as they are now.
+    /// The JSON of all objects of a resource, as they are now.
     ///
     /// # Errors
     /// They cannot be read.
-    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>>;
+    fn all(&self, resource: GroupResource) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>>;
 }
 
 /// Returns all families as text.
@@ -36,8 +36,7 @@ pub trait WorkloadSource: Send + Sync {
 pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
     for kind in KINDS {
-        let resource =
-            resource::built_in().find(&GroupVersionResource::from_static("apps", "v1", kind.plural)).ok_or(ApiError::UnknownResource)?;
+        let resource = resource::built_in().find(&kind.resource()).ok_or(ApiError::UnknownResource)?;
         let list =
             registry.list(&Actor::System, &Collection { resource: Arc::clone(resource), namespace: None }, &ListOptions::default()).await?;
         let objects: Vec<Seen> = list.items.iter().filter_map(|entry| serde_json::from_slice(&entry.value).ok()).collect();
@@ -46,14 +45,20 @@ pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
     TextEncoder::new().encode_to_string(&families.gather()).map_err(|error| cannot_show(&error))
 }
 
-/// Does the same for objects of another source.
+/// Does the same for objects of another source. Families of a kind that cannot be read are left out, because the others are useful alone.
 ///
 /// # Errors
-/// The objects cannot be read or encoded.
+/// The objects cannot be encoded.
 pub(crate) async fn text_of(source: &dyn WorkloadSource) -> Result<String, ApiError> {
     let families = prometheus::Registry::new();
     for kind in KINDS {
-        let objects = source.all(kind.plural).await.map_err(|error| ApiError::Unavailable { message: error.to_string() })?;
+        let objects = match source.all(GroupResource::from_static(kind.group, kind.plural)).await {
+            Ok(objects) => objects,
+            Err(error) => {
+                tracing::warn!(%error, resource = kind.plural, "cannot show objects as metrics");
+                continue;
+            }
+        };
         let objects: Vec<Seen> = objects.iter().filter_map(|object| serde_json::from_slice(object).ok()).collect();
         fill(kind, &objects, &families).map_err(|error| cannot_show(&error))?;
     }
@@ -72,7 +77,7 @@ fn fill(kind: &Kind, objects: &[Seen], families: &prometheus::Registry) -> Resul
         for object in objects {
             let meta = &object.metadata;
             let own = [meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default()];
-            for (more, value) in family.series.of(object) {
+            for (more, value) in family.read.of(object) {
                 let values: Vec<&str> = own.into_iter().chain(more.iter().map(String::as_str)).collect();
                 gauges.get_metric_with_label_values(&values)?.set(value);
             }
@@ -82,59 +87,10 @@ fn fill(kind: &Kind, objects: &[Seen], families: &prometheus::Registry) -> Resul
     Ok(())
 }
 
-/// The decoded fields of an object of any of the kinds.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Seen {
-    metadata: ObjectMeta,
-    spec: Spec,
-    status: Status,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Spec {
-    replicas: Option<i32>,
-    paused: bool,
-    strategy: DeploymentStrategy,
-    ordinals: Option<StatefulSetOrdinals>,
-    persistent_volume_claim_retention_policy: Option<StatefulSetPersistentVolumeClaimRetentionPolicy>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct DeploymentStrategy {
-    rolling_update: Option<RollingUpdateDeployment>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-struct Status {
-    replicas: i32,
-    ready_replicas: i32,
-    available_replicas: i32,
-    unavailable_replicas: i32,
-    updated_replicas: i32,
-    current_replicas: i32,
-    fully_labeled_replicas: i32,
-    terminating_replicas: Option<i32>,
-    observed_generation: i64,
-    current_revision: String,
-    update_revision: String,
-    conditions: Vec<Condition>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Condition {
-    #[serde(rename = "type")]
-    kind: String,
-    status: String,
-    reason: String,
-}
-
 /// The families of one kind.
 struct Kind {
+    group: &'static str,
+    version: &'static str,
     plural: &'static str,
     /// The label with the object's name.
     label: &'static str,
@@ -146,20 +102,20 @@ struct Family {
     help: &'static str,
     /// Labels besides the object's name and namespace.
     labels: &'static [&'static str],
-    series: Series,
+    read: Read,
 }
 
 /// Values, each with its labels besides the object's name and namespace.
-type Labelled = Vec<(Vec<String>, f64)>;
+type Series = Vec<(Vec<String>, f64)>;
 
 /// How to compute the series of one object.
-enum Series {
+enum Read {
     One(fn(&Seen) -> Option<f64>),
-    Many(fn(&Seen) -> Labelled),
+    Many(fn(&Seen) -> Series),
 }
 
-impl Series {
-    fn of(&self, object: &Seen) -> Labelled {
+impl Read {
+    fn of(&self, object: &Seen) -> Series {
         match self {
             Self::One(read) => read(object).into_iter().map(|value| (Vec::new(), value)).collect(),
             Self::Many(read) => read(object),
@@ -167,110 +123,53 @@ impl Series {
     }
 }
 
-impl Family {
-    const fn one(name: &'static str, help: &'static str, read: fn(&Seen) -> Option<f64>) -> Self {
-        Self { name, help, labels: &[], series: Series::One(read) }
-    }
-
-    const fn many(name: &'static str, help: &'static str, labels: &'static [&'static str], read: fn(&Seen) -> Labelled) -> Self {
-        Self { name, help, labels, series: Series::Many(read) }
+impl Kind {
+    fn resource(&self) -> GroupVersionResource {
+        GroupVersionResource::from_static(self.group, self.version, self.plural)
     }
 }
+
+impl Family {
+    const fn one(name: &'static str, help: &'static str, read: fn(&Seen) -> Option<f64>) -> Self {
+        Self { name, help, labels: &[], read: Read::One(read) }
+    }
+
+    const fn many(name: &'static str, help: &'static str, labels: &'static [&'static str], read: fn(&Seen) -> Series) -> Self {
+        Self { name, help, labels, read: Read::Many(read) }
+    }
+}
+
+static KINDS: &[Kind] = &[
+    Kind { group: "apps", version: "v1", plural: "deployments", label: "deployment", families: workloads::DEPLOYMENT },
+    Kind { group: "apps", version: "v1", plural: "replicasets", label: "replicaset", families: workloads::REPLICA_SET },
+    Kind { group: "apps", version: "v1", plural: "statefulsets", label: "statefulset", families: workloads::STATEFUL_SET },
+    Kind { group: "apps", version: "v1", plural: "daemonsets", label: "daemonset", families: workloads::DAEMON_SET },
+    Kind {
+        group: "",
+        version: "v1",
+        plural: "replicationcontrollers",
+        label: "replicationcontroller",
+        families: workloads::REPLICATION_CONTROLLER,
+    },
+    Kind { group: "batch", version: "v1", plural: "jobs", label: "job_name", families: batch::JOB },
+    Kind { group: "batch", version: "v1", plural: "cronjobs", label: "cronjob", families: batch::CRON_JOB },
+    Kind {
+        group: "autoscaling",
+        version: "v2",
+        plural: "horizontalpodautoscalers",
+        label: "horizontalpodautoscaler",
+        families: autoscalers::FAMILIES,
+    },
+];
 
 const CREATED: &str = "When the object was created, in seconds since 1970.";
 const OBSERVED: &str = "The generation that the controller has acted on.";
 const GENERATION: &str = "The generation of the spec.";
 const LABELS: &str = "One for each object; labels of objects are not shown.";
 const ANNOTATIONS: &str = "One for each object; annotations of objects are not shown.";
+const OWNERS: &str = "The object's owners.";
+const OWNER_LABELS: &[&str] = &["owner_kind", "owner_name", "owner_is_controller"];
 const TERMINATING: &str = "Pods that are marked for deletion and not gone yet.";
-
-static KINDS: &[Kind] = &[
-    Kind { plural: "deployments", label: "deployment", families: DEPLOYMENT },
-    Kind { plural: "replicasets", label: "replicaset", families: REPLICA_SET },
-    Kind { plural: "statefulsets", label: "statefulset", families: STATEFUL_SET },
-];
-
-static DEPLOYMENT: &[Family] = &[
-    Family::one("kube_deployment_created", CREATED, created),
-    Family::one("kube_deployment_status_replicas", "Pods, terminating ones not counted.", |seen| number(seen.status.replicas)),
-    Family::one("kube_deployment_status_replicas_ready", "Ready pods.", |seen| number(seen.status.ready_replicas)),
-    Family::one("kube_deployment_status_replicas_available", "Available pods.", |seen| number(seen.status.available_replicas)),
-    Family::one("kube_deployment_status_replicas_unavailable", "Pods that are missing or not available.", |seen| {
-        number(seen.status.unavailable_replicas)
-    }),
-    Family::one("kube_deployment_status_replicas_updated", "Pods of the newest template.", |seen| number(seen.status.updated_replicas)),
-    Family::one("kube_deployment_status_replicas_terminating", TERMINATING, terminating),
-    // The name in some releases of kube-state-metrics.
-    Family::one("kube_deployment_status_terminating_replicas", TERMINATING, terminating),
-    Family::one("kube_deployment_status_observed_generation", OBSERVED, observed_generation),
-    Family::many("kube_deployment_status_condition", "Whether a condition has a status.", &["reason", "condition", "status"], conditions),
-    Family::one("kube_deployment_metadata_generation", GENERATION, generation),
-    Family::one("kube_deployment_spec_replicas", "Pods wanted.", replicas),
-    Family::one("kube_deployment_spec_paused", "Whether rollouts are paused.", |seen| number(i32::from(seen.spec.paused))),
-    Family::one(
-        "kube_deployment_spec_strategy_rollingupdate_max_unavailable",
-        "Pods that may be missing during a rolling update.",
-        |seen| {
-            let value = seen.spec.strategy.rolling_update.as_ref()?.max_unavailable.as_ref()?;
-            number(resolve(value, seen.spec.replicas?, Rounding::Down)?)
-        },
-    ),
-    Family::one(
-        "kube_deployment_spec_strategy_rollingupdate_max_surge",
-        "Pods that there may be above the wanted number during a rolling update.",
-        |seen| {
-            let value = seen.spec.strategy.rolling_update.as_ref()?.max_surge.as_ref()?;
-            number(resolve(value, seen.spec.replicas?, Rounding::Up)?)
-        },
-    ),
-    Family::one("kube_deployment_labels", LABELS, one),
-    Family::one("kube_deployment_annotations", ANNOTATIONS, one),
-];
-
-static REPLICA_SET: &[Family] = &[
-    Family::one("kube_replicaset_created", CREATED, created),
-    Family::one("kube_replicaset_status_replicas", "Pods, terminating ones not counted.", |seen| number(seen.status.replicas)),
-    Family::one("kube_replicaset_status_fully_labeled_replicas", "Pods with all labels of the template.", |seen| {
-        number(seen.status.fully_labeled_replicas)
-    }),
-    Family::one("kube_replicaset_status_ready_replicas", "Ready pods.", |seen| number(seen.status.ready_replicas)),
-    Family::one("kube_replicaset_status_terminating_replicas", TERMINATING, terminating),
-    Family::one("kube_replicaset_status_observed_generation", OBSERVED, observed_generation),
-    Family::one("kube_replicaset_spec_replicas", "Pods wanted.", replicas),
-    Family::one("kube_replicaset_metadata_generation", GENERATION, generation),
-    Family::many("kube_replicaset_owner", "The set's owners.", &["owner_kind", "owner_name", "owner_is_controller"], owners),
-    Family::one("kube_replicaset_labels", LABELS, one),
-    Family::one("kube_replicaset_annotations", ANNOTATIONS, one),
-];
-
-static STATEFUL_SET: &[Family] = &[
-    Family::one("kube_statefulset_created", CREATED, created),
-    Family::one("kube_statefulset_status_replicas", "Pods.", |seen| number(seen.status.replicas)),
-    Family::one("kube_statefulset_status_replicas_available", "Available pods.", |seen| number(seen.status.available_replicas)),
-    Family::one("kube_statefulset_status_replicas_current", "Pods of the current revision.", |seen| number(seen.status.current_replicas)),
-    Family::one("kube_statefulset_status_replicas_ready", "Ready pods.", |seen| number(seen.status.ready_replicas)),
-    Family::one("kube_statefulset_status_replicas_updated", "Pods of the update revision.", |seen| number(seen.status.updated_replicas)),
-    Family::one("kube_statefulset_status_observed_generation", OBSERVED, observed_generation),
-    Family::one("kube_statefulset_replicas", "Pods wanted.", replicas),
-    Family::one("kube_statefulset_ordinals_start", "The first pod's number.", |seen| {
-        number(seen.spec.ordinals.as_ref()?.start.unwrap_or(0))
-    }),
-    Family::one("kube_statefulset_metadata_generation", GENERATION, generation),
-    Family::many("kube_statefulset_status_current_revision", "The revision of pods not yet updated.", &["revision"], |seen| {
-        vec![(vec![seen.status.current_revision.clone()], 1.0)]
-    }),
-    Family::many("kube_statefulset_status_update_revision", "The revision of updated pods.", &["revision"], |seen| {
-        vec![(vec![seen.status.update_revision.clone()], 1.0)]
-    }),
-    Family::many(
-        "kube_statefulset_persistentvolumeclaim_retention_policy",
-        "What becomes of claims.",
-        &["when_deleted", "when_scaled"],
-        retention,
-    ),
-    Family::one("kube_statefulset_labels", LABELS, one),
-    Family::one("kube_statefulset_annotations", ANNOTATIONS, one),
-];
 
 #[expect(clippy::unnecessary_wraps, reason = "the shape of every reader of one value")]
 fn number(value: i32) -> Option<f64> {
@@ -288,8 +187,17 @@ fn large(value: i64) -> Option<f64> {
     Some(value as f64)
 }
 
+fn seconds(time: &Time) -> Option<f64> {
+    large(time.0.as_second())
+}
+
+/// Which of the three statuses this one is.
+fn truth(status: &str) -> [(String, f64); 3] {
+    ["true", "false", "unknown"].map(|one| (one.to_owned(), f64::from(u8::from(status.eq_ignore_ascii_case(one)))))
+}
+
 fn created(seen: &Seen) -> Option<f64> {
-    large(seen.metadata.creation_timestamp.as_ref()?.0.as_second())
+    seconds(seen.metadata.creation_timestamp.as_ref()?)
 }
 
 fn generation(seen: &Seen) -> Option<f64> {
@@ -300,36 +208,12 @@ fn observed_generation(seen: &Seen) -> Option<f64> {
     large(seen.status.observed_generation)
 }
 
-fn replicas(seen: &Seen) -> Option<f64> {
-    number(seen.spec.replicas?)
-}
-
-/// Missing if the gate is off.
-fn terminating(seen: &Seen) -> Option<f64> {
-    number(seen.status.terminating_replicas?)
-}
-
-fn conditions(seen: &Seen) -> Labelled {
-    let series = |condition: &Condition, status: &str| {
-        let labels = vec![condition.reason.clone(), condition.kind.clone(), status.to_owned()];
-        (labels, f64::from(u8::from(condition.status.eq_ignore_ascii_case(status))))
-    };
-    let all = seen.status.conditions.iter();
-    all.flat_map(|condition| ["true", "false", "unknown"].map(|status| series(condition, status))).collect()
-}
-
-fn owners(seen: &Seen) -> Labelled {
+fn owners(seen: &Seen) -> Series {
     let owners = seen.metadata.owner_references.as_deref().unwrap_or_default();
     if owners.is_empty() {
         return vec![(vec![String::new(); 3], 1.0)];
     }
     owners.iter().map(|owner| (vec![owner.kind.clone(), owner.name.clone(), owner.controller.unwrap_or(false).to_string()], 1.0)).collect()
-}
-
-fn retention(seen: &Seen) -> Labelled {
-    let Some(policy) = &seen.spec.persistent_volume_claim_retention_policy else { return Vec::new() };
-    let [deleted, scaled] = [&policy.when_deleted, &policy.when_scaled].map(|when| when.clone().unwrap_or_default());
-    vec![(vec![deleted, scaled], 1.0)]
 }
 
 #[cfg(test)]
@@ -367,7 +251,38 @@ mod tests {
             },
         });
         let seen = |object: Value| [serde_json::from_value(object).expect("an object")];
-        for (kind, object) in KINDS.iter().zip([deployment, set, stateful]) {
+        let daemon = json!({"metadata": meta, "status": {"desiredNumberScheduled": 5, "currentNumberScheduled": 4, "numberReady": 3, "numberAvailable": 2, "numberUnavailable": 1, "numberMisscheduled": 6, "updatedNumberScheduled": 7}});
+        let controller = json!({"metadata": owned, "spec": {"replicas": 4}, "status": {"readyReplicas": 3, "availableReplicas": 2}});
+        let job = json!({
+            "metadata": owned,
+            "spec": {"parallelism": 2, "completions": 3, "activeDeadlineSeconds": 60},
+            "status": {
+                "active": 1, "ready": 1, "succeeded": 2, "failed": 4, "startTime": "2026-01-01T00:00:01Z",
+                "conditions": [{"type": "Failed", "status": "True", "reason": "BackoffLimitExceeded"}],
+            },
+        });
+        let cron_job = json!({
+            "metadata": {"name": "web", "namespace": "a", "resourceVersion": "17"},
+            "spec": {"schedule": "*/5 * * * *", "timeZone": "Etc/UTC", "concurrencyPolicy": "Forbid", "suspend": true, "successfulJobsHistoryLimit": 3},
+            "status": {"active": [{"name": "web-1"}, {"name": "web-2"}], "lastScheduleTime": "2026-01-01T00:00:05Z"},
+        });
+        let autoscaler = json!({
+            "metadata": meta,
+            "spec": {
+                "minReplicas": 2, "maxReplicas": 9, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+                "metrics": [
+                    {"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}},
+                    {"type": "ContainerResource", "containerResource": {"name": "memory", "container": "main", "target": {"type": "AverageValue", "averageValue": "1Ki"}}},
+                ],
+            },
+            "status": {
+                "currentReplicas": 4, "desiredReplicas": 5, "conditions": [{"type": "AbleToScale", "status": "True", "reason": "ReadyForNewScale"}],
+                "currentMetrics": [{"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 90, "averageValue": "450m"}}}],
+            },
+        });
+        let objects = [deployment, set, stateful, daemon, controller, job, cron_job, autoscaler];
+        assert_eq!(objects.len(), KINDS.len());
+        for (kind, object) in KINDS.iter().zip(objects) {
             fill(kind, &seen(object), &families).expect("new names");
         }
         TextEncoder::new().encode_to_string(&families.gather()).expect("text")
@@ -404,9 +319,56 @@ mod tests {
             r#"kube_statefulset_ordinals_start{namespace="a",statefulset="web"} 5"#,
             r#"kube_statefulset_status_update_revision{namespace="a",revision="web-2",statefulset="web"} 1"#,
             r#"kube_statefulset_persistentvolumeclaim_retention_policy{namespace="a",statefulset="web",when_deleted="Retain",when_scaled="Delete"} 1"#,
+            r#"kube_daemonset_status_desired_number_scheduled{daemonset="web",namespace="a"} 5"#,
+            r#"kube_daemonset_status_current_number_scheduled{daemonset="web",namespace="a"} 4"#,
+            r#"kube_daemonset_status_number_ready{daemonset="web",namespace="a"} 3"#,
+            r#"kube_daemonset_status_number_available{daemonset="web",namespace="a"} 2"#,
+            r#"kube_daemonset_status_number_unavailable{daemonset="web",namespace="a"} 1"#,
+            r#"kube_daemonset_status_number_misscheduled{daemonset="web",namespace="a"} 6"#,
+            r#"kube_daemonset_status_updated_number_scheduled{daemonset="web",namespace="a"} 7"#,
+            r#"kube_replicationcontroller_spec_replicas{namespace="a",replicationcontroller="web"} 4"#,
+            r#"kube_replicationcontroller_status_available_replicas{namespace="a",replicationcontroller="web"} 2"#,
+            r#"kube_job_spec_parallelism{job_name="web",namespace="a"} 2"#,
+            r#"kube_job_spec_active_deadline_seconds{job_name="web",namespace="a"} 60"#,
+            r#"kube_job_status_active{job_name="web",namespace="a"} 1"#,
+            r#"kube_job_status_succeeded{job_name="web",namespace="a"} 2"#,
+            r#"kube_job_status_failed{job_name="web",namespace="a",reason="BackoffLimitExceeded"} 1"#,
+            r#"kube_job_status_failed{job_name="web",namespace="a",reason="Evicted"} 0"#,
+            r#"kube_job_status_start_time{job_name="web",namespace="a"} 1767225601"#,
+            r#"kube_job_failed{condition="true",job_name="web",namespace="a"} 1"#,
+            r#"kube_job_failed{condition="false",job_name="web",namespace="a"} 0"#,
+            r#"kube_job_owner{job_name="web",namespace="a",owner_is_controller="true",owner_kind="Deployment",owner_name="web"} 1"#,
+            r#"kube_cronjob_info{concurrency_policy="Forbid",cronjob="web",namespace="a",schedule="*/5 * * * *",timezone="Etc/UTC"} 1"#,
+            r#"kube_cronjob_status_active{cronjob="web",namespace="a"} 2"#,
+            r#"kube_cronjob_spec_suspend{cronjob="web",namespace="a"} 1"#,
+            r#"kube_cronjob_status_last_schedule_time{cronjob="web",namespace="a"} 1767225605"#,
+            r#"kube_cronjob_metadata_resource_version{cronjob="web",namespace="a"} 17"#,
+            r#"kube_horizontalpodautoscaler_info{horizontalpodautoscaler="web",namespace="a",scaletargetref_api_version="apps/v1",scaletargetref_kind="Deployment",scaletargetref_name="web"} 1"#,
+            r#"kube_horizontalpodautoscaler_spec_min_replicas{horizontalpodautoscaler="web",namespace="a"} 2"#,
+            r#"kube_horizontalpodautoscaler_spec_target_metric{container="",horizontalpodautoscaler="web",metric_name="cpu",metric_target_type="utilization",namespace="a"} 80"#,
+            r#"kube_horizontalpodautoscaler_spec_target_metric{container="main",horizontalpodautoscaler="web",metric_name="memory",metric_target_type="average",namespace="a"} 1024"#,
+            r#"kube_horizontalpodautoscaler_status_target_metric{container="",horizontalpodautoscaler="web",metric_name="cpu",metric_target_type="average",namespace="a"} 0.45"#,
+            r#"kube_horizontalpodautoscaler_status_condition{condition="AbleToScale",horizontalpodautoscaler="web",namespace="a",status="true"} 1"#,
+            r#"kube_horizontalpodautoscaler_status_desired_replicas{horizontalpodautoscaler="web",namespace="a"} 5"#,
         ] {
             assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
         }
+    }
+
+    #[test]
+    fn failed_pods_of_a_job_are_counted_until_the_job_has_failed_for_a_known_reason() {
+        let job = |status: Value| -> Seen { serde_json::from_value(json!({"status": status})).expect("a Job") };
+        let failed = |seen: &Seen| {
+            let family = batch::JOB.iter().find(|family| family.name == "kube_job_status_failed").expect("a family");
+            family.read.of(seen)
+        };
+        assert_eq!(failed(&job(json!({"failed": 2}))), [(vec![String::new()], 2.0)]);
+        let condition = |reason: &str| json!({"failed": 2, "conditions": [{"type": "Failed", "status": "True", "reason": reason}]});
+        assert_eq!(failed(&job(condition("PodFailurePolicy"))), [(vec![String::new()], 2.0)]);
+        let known = failed(&job(condition("DeadlineExceeded")));
+        assert_eq!(known.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [0.0, 1.0, 0.0]);
+        let complete = batch::JOB.iter().find(|family| family.name == "kube_job_complete").expect("a family");
+        assert_eq!(complete.read.of(&job(json!({}))), Series::new(), "the Job runs");
     }
 
     #[test]

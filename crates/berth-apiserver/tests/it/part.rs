@@ -9,6 +9,7 @@ use berth_apiserver::{
     part::{Delegate, OpenPaths, PartConfig, PartServer, SourceError, Unanswered, WorkloadSource, Workloads},
     pki,
 };
+use berth_identity::GroupResource;
 use futures::{FutureExt, future::BoxFuture};
 use rustls::{
     ClientConfig, RootCertStore,
@@ -52,16 +53,20 @@ fn metrics() -> prometheus::Registry {
     registry
 }
 
-/// One Deployment and nothing else, or an error.
+/// One Deployment, and Jobs that the user may not list. Or no answer at all.
 struct One {
     answers: bool,
 }
 
 impl WorkloadSource for One {
-    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>> {
+    fn all(&self, resource: GroupResource) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>> {
         let web = r#"{"metadata": {"name": "web", "namespace": "shop", "generation": 2}, "spec": {"replicas": 3}, "status": {"observedGeneration": 1}}"#;
-        let objects = if plural == "deployments" { vec![web.as_bytes().to_vec()] } else { Vec::new() };
-        let answer = if self.answers { Ok(objects) } else { Err("it is away".into()) };
+        let objects = if resource.plural == "deployments" { vec![web.as_bytes().to_vec()] } else { Vec::new() };
+        let answer = match (self.answers, &*resource.plural) {
+            (true, "jobs") => Err("the user cannot list jobs".into()),
+            (true, _) => Ok(objects),
+            (false, _) => Err("it is away".into()),
+        };
         async move { answer }.boxed()
     }
 }

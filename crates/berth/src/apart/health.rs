@@ -149,9 +149,9 @@ impl Health {
 struct Listed(RemoteCluster);
 
 impl WorkloadSource for Listed {
-    fn all(&self, plural: &'static str) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>> {
+    fn all(&self, resource: GroupResource) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>> {
         async move {
-            let (objects, _) = self.0.list(GroupResource::from_static("apps", plural), None).await?;
+            let (objects, _) = self.0.list(resource, None).await?;
             Ok(objects.into_iter().map(|(_, object)| object.json.to_vec()).collect())
         }
         .boxed()
