@@ -78,7 +78,8 @@ pub(crate) async fn grant(administrator: &Endpoint, subject: Value) {
         "rules": [
             rule("", &["configmaps"], &["create", "get", "list"]),
             rule("", &["nodes", "namespaces"], &["list"]),
-            rule("apps", &["deployments", "statefulsets"], &["create", "get", "list", "patch"]),
+            rule("apps", &["daemonsets", "deployments", "statefulsets"], &["create", "get", "list", "patch"]),
+            rule("batch", &["jobs"], &["create", "get", "list"]),
             {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
         ],
     });

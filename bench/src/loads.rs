@@ -11,7 +11,7 @@ use std::{cell::Cell, rc::Rc, time::Instant};
 pub(crate) const CONNECTIONS: usize = 64;
 
 /// Nodes for many pods, which start and stop at once: what is measured is the control plane.
-pub(crate) const MANY_NODES: &[&str] = &["--nodes", "150", "--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
+const FAST_NODES: &[&str] = &["--pod-start-latency", "0s", "--pod-stop-latency", "0s"];
 
 pub(crate) const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
@@ -61,12 +61,18 @@ pub(crate) async fn load(
 
 /// A server with many nodes that are ready.
 pub(crate) async fn with_nodes(target: &Target, arguments: &[&str]) -> (Server, Connection) {
-    let server = Server::start(target, Parts::Controllers(&[MANY_NODES, arguments].concat())).await;
+    with_ready_nodes(target, 150, arguments).await
+}
+
+/// A server with so many nodes that are ready.
+pub(crate) async fn with_ready_nodes(target: &Target, nodes: usize, arguments: &[&str]) -> (Server, Connection) {
+    let count = nodes.to_string();
+    let server = Server::start(target, Parts::Controllers(&[&["--nodes", &*count], FAST_NODES, arguments].concat())).await;
     let mut connection = server.connect().await;
     loop {
-        let nodes = connection.get("/api/v1/nodes").await;
+        let list = connection.get("/api/v1/nodes").await;
         let ready = |node: &Value| node["spec"]["taints"].is_null() && node["status"]["allocatable"].is_object();
-        if nodes["items"].as_array().is_some_and(|items| items.len() == 150 && items.iter().all(ready)) {
+        if list["items"].as_array().is_some_and(|items| items.len() == nodes && items.iter().all(ready)) {
             return (server, connection);
         }
         tokio::time::sleep(POLL).await;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stdout, reason = "a benchmark stops at the first surprise and prints its results")]
 
 mod access;
+mod batch;
 mod client;
 mod etcd;
 mod etcd_server;

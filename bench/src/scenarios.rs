@@ -1,7 +1,7 @@
 //! What is measured. Every figure has an odd number of runs. A run has a server of its own, unless the figure states what else is repeated.
 
 use crate::{
-    etcd,
+    batch, etcd,
     figures::{Figure, Runs, Table, seconds},
     loads::{
         CONFIG_MAPS, DEPLOYMENTS, LISTED, create, deployment, get, load, new_image, rollout, wait_until_all_done, wait_until_done,
@@ -51,6 +51,9 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "sets-parallel", systems: Systems::Berth, run: |target| stateful_sets::one(target, 500, "Parallel", 5).boxed_local() },
     Scenario { name: "sets-quarters", systems: Systems::Berth, run: |target| stateful_sets::by_quarters(target, 500, 5).boxed_local() },
     Scenario { name: "etcd", systems: Systems::BothOnEtcd, run: |target| etcd::etcd(target).boxed_local() },
+    Scenario { name: "jobs", systems: Systems::Both, run: |target| batch::jobs(target, 1000, 3).boxed_local() },
+    Scenario { name: "job-10000", systems: Systems::Both, run: |target| batch::large_job(target, 10_000, 500, 1).boxed_local() },
+    Scenario { name: "daemonset-1000", systems: Systems::Both, run: |target| batch::daemon_set(target, 1000, 1).boxed_local() },
     Scenario { name: "sets-many", systems: Systems::Berth, run: |target| stateful_sets::many(target, 10, 5000).boxed_local() },
 ];
 

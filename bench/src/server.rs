@@ -61,7 +61,8 @@ pub(crate) enum Parts<'a> {
 /// How fast a Kubernetes' controllers and scheduler may ask: as much as they can. Their own limits would be what is measured.
 const UNLIMITED: &str = "--kube-api-qps=5000 --kube-api-burst=10000";
 /// Syncs at once, where 5 are the default.
-const SYNCS: &str = "--concurrent-deployment-syncs=50 --concurrent-replicaset-syncs=50";
+const SYNCS: &str =
+    "--concurrent-deployment-syncs=50 --concurrent-replicaset-syncs=50 --concurrent-job-syncs=50 --concurrent-daemonset-syncs=50";
 
 pub(crate) struct Server {
     running: Running,
@@ -104,7 +105,7 @@ impl Spent {
         let mut add = |name: &str, unit, value: f64| runs.add(&format!("  {what}: {name} a pod"), unit, Table::Detail, value / pods);
         add("processor time", "ms", (self.cpu_seconds - before.cpu_seconds) * 1000.0);
         add("writes", "", self.revision - before.revision);
-        for queue in ["deployment", "replicaset", "statefulset", "node"] {
+        for queue in ["deployment", "replicaset", "statefulset", "daemonset", "job", "node"] {
             let count = |spent: &Self| spent.reconciles.get(queue).copied().unwrap_or_default();
             add(&format!("{queue} looks"), "", count(self) - count(before));
         }
