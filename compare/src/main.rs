@@ -12,6 +12,7 @@ mod documents;
 mod draw;
 mod edit;
 mod end_states;
+mod manifests;
 mod normal;
 mod print;
 mod report;
@@ -56,6 +57,9 @@ struct Arguments {
     /// Compares Deployments and StatefulSets at rest, after each of a few changes, instead of answers.
     #[arg(long)]
     end_states: bool,
+    /// Applies the manifests of a folder instead: each file or folder in it is a set with servers of its own. Repeatable.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["end_states", "only"])]
+    manifests: Vec<PathBuf>,
     /// How many cases run at once.
     #[arg(long, default_value_t = 4)]
     at_once: usize,
@@ -73,6 +77,11 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    if !arguments.manifests.is_empty() {
+        let tally = runtime.block_on(manifests::run(&arguments.manifests));
+        tally.iter().for_each(|tally| print(&tally.text()));
+        return if tally.is_some_and(|tally| tally.has_refusals()) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
     match runtime.block_on(run(&arguments)) {
         Some(report) if report.open() > 0 => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,

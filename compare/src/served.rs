@@ -14,6 +14,7 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 use tempfile::TempDir;
 
@@ -104,11 +105,49 @@ impl Server {
         Answer { status, warnings, body }
     }
 
+    pub(crate) async fn read(&self, path: &str) -> Answer {
+        self.ask(&Ask { method: "GET", path: path.to_owned(), content_type: "application/json", body: Value::Null }).await
+    }
+
+    /// Waits for an object.
+    pub(crate) async fn until_found(&self, path: &str) {
+        while !self.read(path).await.is_good() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     pub(crate) async fn get(&self, path: &str) -> Value {
-        let ask = Ask { method: "GET", path: path.to_owned(), content_type: "application/json", body: Value::Null };
-        let answer = self.ask(&ask).await;
+        let answer = self.read(path).await;
         assert!(answer.is_good(), "GET {path}: {} {}", answer.status, answer.body);
         answer.body
+    }
+
+    /// The kinds that it stores and lets change.
+    async fn kinds(&self) -> Vec<Kind> {
+        let mut versions = vec!["v1".to_owned()];
+        let groups = self.get("/apis").await;
+        let all = groups["groups"].as_array().unwrap().iter().flat_map(|group| group["versions"].as_array().unwrap());
+        versions.extend(all.map(|version| version["groupVersion"].as_str().unwrap().to_owned()));
+        let mut kinds = Vec::new();
+        for version in versions {
+            let root = if version.contains('/') { "/apis" } else { "/api" };
+            let list = self.get(&format!("{root}/{version}")).await;
+            let resources = list["resources"].as_array().unwrap();
+            let has = |name: &str| resources.iter().any(|resource| resource["name"] == name);
+            let is_stored = |resource: &&Value| {
+                let verbs = resource["verbs"].as_array().unwrap();
+                !resource["name"].as_str().unwrap().contains('/')
+                    && ["create", "patch"].iter().all(|verb| verbs.iter().any(|is| is == verb))
+            };
+            kinds.extend(resources.iter().filter(is_stored).map(|resource| Kind {
+                api_version: version.clone(),
+                kind: resource["kind"].as_str().unwrap().to_owned(),
+                plural: resource["name"].as_str().unwrap().to_owned(),
+                is_namespaced: resource["namespaced"] == true,
+                has_status: has(&format!("{}/status", resource["name"].as_str().unwrap())),
+            }));
+        }
+        kinds
     }
 
     pub(crate) async fn create(&self, path: &str, body: Value) -> Answer {
@@ -201,6 +240,13 @@ impl Pair {
         Some(Self::open(upstream, berth, Some(Process(nodes))).await)
     }
 
+    /// Starts both with their controllers. Only berth's cluster has nodes.
+    pub(crate) async fn start_for_manifests() -> Option<Self> {
+        let upstream = Upstream::start(&["API_EXTRA=--allow-privileged=true"])?;
+        let berth = Berth::start(&["up", "--nodes", NODES]);
+        Some(Self::open(upstream, berth, None).await)
+    }
+
     async fn open(upstream: Upstream, berth: Berth, nodes: Option<Process>) -> Self {
         let (theirs, ours) = (Server::open(&upstream.kubeconfig()).await, Server::open(&berth.kubeconfig()).await);
         Self { theirs, ours, _running: (nodes, berth, upstream) }
@@ -230,30 +276,12 @@ impl Pair {
 
     /// The kinds that berth stores and lets change.
     pub(crate) async fn kinds(&self) -> Vec<Kind> {
-        let mut versions = vec!["v1".to_owned()];
-        let groups = self.ours.get("/apis").await;
-        let all = groups["groups"].as_array().unwrap().iter().flat_map(|group| group["versions"].as_array().unwrap());
-        versions.extend(all.map(|version| version["groupVersion"].as_str().unwrap().to_owned()));
-        let mut kinds = Vec::new();
-        for version in versions {
-            let root = if version.contains('/') { "/apis" } else { "/api" };
-            let list = self.ours.get(&format!("{root}/{version}")).await;
-            let resources = list["resources"].as_array().unwrap();
-            let has = |name: &str| resources.iter().any(|resource| resource["name"] == name);
-            let is_stored = |resource: &&Value| {
-                let verbs = resource["verbs"].as_array().unwrap();
-                !resource["name"].as_str().unwrap().contains('/')
-                    && ["create", "patch"].iter().all(|verb| verbs.iter().any(|is| is == verb))
-            };
-            kinds.extend(resources.iter().filter(is_stored).map(|resource| Kind {
-                api_version: version.clone(),
-                kind: resource["kind"].as_str().unwrap().to_owned(),
-                plural: resource["name"].as_str().unwrap().to_owned(),
-                is_namespaced: resource["namespaced"] == true,
-                has_status: has(&format!("{}/status", resource["name"].as_str().unwrap())),
-            }));
-        }
-        kinds
+        self.ours.kinds().await
+    }
+
+    /// The kinds that the real server stores and lets change.
+    pub(crate) async fn kinds_of_theirs(&self) -> Vec<Kind> {
+        self.theirs.kinds().await
     }
 
     /// The schemas of these kinds, as the real server publishes them.

@@ -21,6 +21,10 @@ pub(crate) struct Options {
     /// A folder with more manifests to start cases from.
     #[arg(long, value_name = "DIR")]
     documents: Option<PathBuf>,
+    /// Applies the manifests of a folder instead: each file or folder in it is a set with servers of its own. Prints which objects each
+    /// server accepts and which workloads become ready. Repeatable.
+    #[arg(long, value_name = "DIR")]
+    manifests: Vec<PathBuf>,
     /// How many cases run at once.
     #[arg(long, value_name = "N")]
     at_once: Option<usize>,
@@ -42,6 +46,9 @@ pub(crate) fn run(options: &Options) -> Outcome {
     }
     if let Some(folder) = &options.documents {
         compare.arg("--documents").arg(folder);
+    }
+    for folder in &options.manifests {
+        compare.arg("--manifests").arg(folder);
     }
     if let Some(count) = options.at_once {
         compare.args(["--at-once", &count.to_string()]);
