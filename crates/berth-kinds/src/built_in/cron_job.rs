@@ -1,4 +1,4 @@
-//! CronJob: a template of Jobs and a schedule. The objects are kept: no controller creates the Jobs yet.
+//! CronJob: a template of Jobs and a schedule.
 
 use super::{
     job,
@@ -132,7 +132,7 @@ fn validate_spec(spec: &Value, old: Option<&Value>, faults: &mut Faults) {
 
 fn validate_schedule(schedule: &str, allows_zone: bool, has_zone: bool, path: &Path, faults: &mut Faults) {
     if let Err(why) = cron::check_schedule(schedule) {
-        faults.invalid(path, schedule, why);
+        faults.invalid(path, schedule, why.to_string());
     }
     match (schedule.contains("TZ"), allows_zone) {
         (true, true) if has_zone => faults.invalid(path, schedule, "cannot use both timeZone field and TZ or CRON_TZ in schedule"),
