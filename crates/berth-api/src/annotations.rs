@@ -30,6 +30,8 @@ pub const JOB_COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index
 pub const JOB_INDEX_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-failure-count";
 /// As [`JOB_INDEX_FAILURE_COUNT`], those failures that the pod failure policy ignores.
 pub const JOB_INDEX_IGNORED_FAILURE_COUNT: &str = "batch.kubernetes.io/job-index-ignored-failure-count";
+/// On a Job of a CronJob: the time that it is scheduled for, in the time zone of the CronJob.
+pub const CRON_JOB_SCHEDULED_AT: &str = "batch.kubernetes.io/cronjob-scheduled-timestamp";
 /// Finalizer of a Job's pods: it keeps each pod until the Job has counted it.
 pub const JOB_TRACKING: &str = "batch.kubernetes.io/job-tracking";
 

@@ -11,7 +11,7 @@ use k8s_openapi::{
         authentication::v1::{SelfSubjectReview, TokenReview},
         authorization::v1::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview},
         autoscaling::{v1::Scale, v2::HorizontalPodAutoscaler},
-        batch::v1::JobSpec,
+        batch::v1::{Job, JobSpec},
         coordination::v1::Lease,
         core::v1::{
             Binding, ConfigMap, Endpoints, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
@@ -71,6 +71,7 @@ compiled! {
     Eviction,
     HorizontalPodAutoscaler,
     IPAddress,
+    Job,
     JobSpec,
     Lease,
     LimitRange,

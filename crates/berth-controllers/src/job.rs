@@ -70,10 +70,10 @@ impl First {
 }
 
 impl JobPlanner {
-    /// A planner over caches of its own.
+    /// A planner over this cache of Jobs, and a cache of their pods.
     #[must_use]
-    pub fn new(metrics: Arc<Metrics>) -> Self {
-        Self { jobs: Arc::new(JobCache::new(JOBS)), pods: Arc::new(JobPodCache::new(PODS)), metrics, first: Arc::default() }
+    pub fn new(jobs: Arc<JobCache>, metrics: Arc<Metrics>) -> Self {
+        Self { jobs, pods: Arc::new(JobPodCache::new(PODS)), metrics, first: Arc::default() }
     }
 
     /// The Jobs.
@@ -107,9 +107,8 @@ impl JobPlanner {
         self.pods.on_change(move |delta| wake_for_pod(&jobs, &woken, delta));
     }
 
-    /// Starts the caches; resolves when there is a Job, or a pod of one, and all that its plan is made from is known.
+    /// Starts the cache of pods when there is a Job, or a pod of one; resolves when all that its plan is made from is known.
     pub async fn synced(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
-        self.jobs.start(cluster, spawner, metrics);
         self.jobs.synced().await;
         self.first.seen().await;
         self.pods.start_of(pods::of_jobs(cluster.watch(PODS)), spawner, metrics);

@@ -6,6 +6,7 @@ pub mod cache;
 pub mod claim_doubts;
 pub mod cluster;
 mod creations;
+pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
 pub mod disruption;

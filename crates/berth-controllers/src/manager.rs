@@ -6,6 +6,7 @@ use crate::{
     cache::AnyCache,
     cluster::Cluster,
     creations::Creations,
+    cron_job::{CronJobCache, CronJobPlanner},
     daemon_set::{DaemonNodeCache, DaemonSetCache, DaemonSetCaches, DaemonSetPlanner},
     deployment::{DeploymentCache, DeploymentPlanner},
     disruption::DisruptionPlanner,
@@ -13,7 +14,7 @@ use crate::{
     executor::{Executor, PlanObserver},
     garbage_collector::GarbageCollector,
     guard::{Guard, SecondWriters},
-    job::JobPlanner,
+    job::{JobCache, JobPlanner},
     metadata::MetaCaches,
     metrics::Metrics,
     namespace::NamespaceController,
@@ -32,7 +33,7 @@ use berth_api::{FeatureGates, ip::Cidr};
 use berth_env::Env;
 use berth_identity::{GroupResource, ObjectKey};
 use berth_workloads::{
-    resources::{CLAIMS, DAEMON_SETS, NODES, PODS, QUOTAS, REVISIONS},
+    resources::{CLAIMS, CRON_JOBS, DAEMON_SETS, JOBS, NODES, PODS, QUOTAS, REVISIONS},
     view::APPS,
 };
 use jiff::SignedDuration;
@@ -45,6 +46,7 @@ use std::{
 /// Names that `--controllers` knows. `node` and `scheduler` are started by others, and the API server does itself
 /// what `root-ca-cert-publisher` is for; these names are only read here.
 pub const CONTROLLERS: &[&str] = &[
+    "cronjob",
     "daemonset",
     "deployment",
     "disruption",
@@ -151,6 +153,7 @@ impl ControllerManager {
         let pods = Lazy::new(|| Arc::new(PodCache::new(PODS)));
         let metadata = Lazy::new(|| Arc::new(MetaCaches::default()));
         let revisions = Lazy::new(|| Arc::new(RevisionCache::new(REVISIONS)));
+        let jobs = Lazy::new(|| Arc::new(JobCache::new(JOBS)));
         let quotas = Arc::new(QuotaCache::new(QUOTAS));
         let events = Recorder::new(Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics), "berth");
         self.start_deployments(&pods, &quotas, &events);
@@ -167,7 +170,10 @@ impl ControllerManager {
             self.start_daemon_sets(pods.get(), revisions.get(), &quotas, events.of("daemonset-controller"));
         }
         if self.enabled.contains("job") {
-            self.start_jobs(pods.get(), &quotas, events.of("job-controller"));
+            self.start_jobs(jobs.get(), pods.get(), &quotas, events.of("job-controller"));
+        }
+        if self.enabled.contains("cronjob") {
+            self.start_cron_jobs(jobs.get(), &quotas, events.of("cronjob-controller"));
         }
         if self.enabled.contains("garbagecollector") {
             self.start_garbage_collector(metadata.get(), events.of("garbage-collector-controller"));
@@ -201,6 +207,7 @@ impl ControllerManager {
         quotas.start(cluster, spawner, metrics);
         pods.made().into_iter().for_each(|pods| pods.start(cluster, spawner, metrics));
         revisions.made().into_iter().for_each(|revisions| revisions.start(cluster, spawner, metrics));
+        jobs.made().into_iter().for_each(|jobs| jobs.start(cluster, spawner, metrics));
         wanted.into_iter().for_each(|metadata| metadata.start(&self.cluster, &self.env.spawner, metrics));
     }
 
@@ -306,8 +313,8 @@ impl ControllerManager {
         nodes.start(cluster, spawner, &self.metrics);
     }
 
-    fn start_jobs(&self, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
-        let planner = JobPlanner::new(Arc::clone(&self.metrics));
+    fn start_jobs(&self, jobs: &Arc<JobCache>, pods: &Arc<PodCache>, quotas: &QuotaCache, events: Recorder) {
+        let planner = JobPlanner::new(Arc::clone(jobs), Arc::clone(&self.metrics));
         let (queue, guard) = (self.queue("job"), Guard::default());
         planner.wake(&queue, pods);
         if self.second_writers == SecondWriters::Stop {
@@ -319,6 +326,25 @@ impl ControllerManager {
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
         self.begin("job", queue, looks, async move {
             planner.synced(&*cluster, &*env.spawner, &metrics).await;
+            guard.start();
+        });
+    }
+
+    fn start_cron_jobs(&self, jobs: &Arc<JobCache>, quotas: &QuotaCache, events: Recorder) {
+        let cron_jobs = Arc::new(CronJobCache::new(CRON_JOBS));
+        let planner = CronJobPlanner::new(Arc::clone(&cron_jobs), Arc::clone(jobs), Arc::clone(&self.metrics));
+        let (queue, guard) = (self.queue("cronjob"), Guard::default());
+        planner.wake(&queue);
+        if self.second_writers == SecondWriters::Stop {
+            // Not its Jobs: kubectl creates some of them with the CronJob as their controller.
+            guard.watch_objects(&cron_jobs, &queue);
+        }
+        let caches = vec![any_cache(&cron_jobs), any_cache(jobs)];
+        let looks = self.guarded_looks("cronjob", planner.clone(), &queue, events, caches, guard.clone());
+        looks.retry_when_room(quotas);
+        cron_jobs.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+        self.begin("cronjob", queue, looks, async move {
+            planner.synced().await;
             guard.start();
         });
     }
@@ -562,7 +588,7 @@ mod tests {
             ("*,-*", ""),
             (
                 "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
-                "daemonset,deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,job,namespace,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,\
+                "cronjob,daemonset,deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,job,namespace,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,\
                  root-ca-cert-publisher,service,statefulset",
             ),
             ("-podgc", ""),
@@ -576,7 +602,7 @@ mod tests {
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let error = Enabled::parse("*,-deployments").expect_err("no such controller");
         assert!(
-            error.to_string().starts_with(r#""-deployments" is not a controller; known are daemonset, deployment, disruption"#),
+            error.to_string().starts_with(r#""-deployments" is not a controller; known are cronjob, daemonset, deployment, disruption"#),
             "{error}"
         );
     }

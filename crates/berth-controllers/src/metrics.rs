@@ -25,6 +25,8 @@ pub struct Metrics {
     work_duration: HistogramVec,
     running: RunningGauges,
     retries: IntCounterVec,
+    /// `cronjob_controller_job_creation_skew_duration_seconds`.
+    pub job_creation_skew: Histogram,
     /// `replicaset_controller_sorting_deletion_age_ratio`.
     pub sorting_deletion_age_ratio: Histogram,
     /// `replicaset_controller_stale_sync_skips_total`, by group and resource.
@@ -120,6 +122,11 @@ impl Metrics {
             "Age of each ready pod chosen for deletion, divided by the age of the youngest ready pod",
         )
         .buckets(vec![0.25, 0.5, 1.0, 2.0, 4.0, 8.0]);
+        let skew = HistogramOpts::new(
+            "cronjob_controller_job_creation_skew_duration_seconds",
+            "How long after its scheduled time the Job of a CronJob was created",
+        )
+        .buckets(exponential_buckets(1.0, 2.0, 10)?);
         Ok(Self {
             depth: register(registry, IntGaugeVec::new(Opts::new("workqueue_depth", "Keys waiting to be processed"), name)?)?,
             adds: register(registry, IntCounterVec::new(Opts::new("workqueue_adds_total", "Keys accepted"), name)?)?,
@@ -133,6 +140,7 @@ impl Metrics {
             )?,
             running: register(registry, RunningGauges::new(name)?)?,
             retries: register(registry, IntCounterVec::new(Opts::new("workqueue_retries_total", "Delayed and rate limited adds"), name)?)?,
+            job_creation_skew: register(registry, Histogram::with_opts(skew)?)?,
             sorting_deletion_age_ratio: register(registry, Histogram::with_opts(age_ratio)?)?,
             stale_sync_skips: register(
                 registry,

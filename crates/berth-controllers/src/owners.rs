@@ -5,7 +5,8 @@ use berth_identity::{Namespace, ObjectKey, Uid};
 use berth_workloads::{
     selector::Selector,
     view::{
-        DaemonSetView, DeploymentView, JobPodView, JobView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView, View,
+        CronJobView, DaemonSetView, DeploymentView, JobPodView, JobView, Meta, PodView, ReplicaSetView, RevisionView, ScaleView,
+        StatefulSetView, View,
     },
 };
 use std::{borrow::Borrow, collections::BTreeMap, sync::Arc};
@@ -26,7 +27,7 @@ macro_rules! have_meta {
     };
 }
 
-have_meta!(DaemonSetView, DeploymentView, JobView, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView);
+have_meta!(CronJobView, DaemonSetView, DeploymentView, JobView, PodView, ReplicaSetView, RevisionView, ScaleView, StatefulSetView);
 
 impl HasMeta for JobPodView {
     fn meta(&self) -> &Meta {

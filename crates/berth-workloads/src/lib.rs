@@ -8,6 +8,7 @@ pub mod autoscaler;
 pub mod cause;
 pub mod claim;
 pub mod counts;
+pub mod cron_job;
 pub mod daemon_set;
 pub mod deployment;
 pub mod disruption;

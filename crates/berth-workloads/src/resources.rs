@@ -53,6 +53,8 @@ pub const CLASSES: GroupResource = GroupResource::from_static("storage.k8s.io", 
 pub const REVISIONS: GroupResource = apps("controllerrevisions");
 /// Jobs.
 pub const JOBS: GroupResource = GroupResource::from_static("batch", "jobs");
+/// CronJobs.
+pub const CRON_JOBS: GroupResource = GroupResource::from_static("batch", "cronjobs");
 /// PodDisruptionBudgets.
 pub const BUDGETS: GroupResource = GroupResource::from_static("policy", "poddisruptionbudgets");
 
@@ -76,13 +78,15 @@ pub const STATEFUL_SET: GroupVersionKind = GroupVersionKind::from_static("apps",
 pub const DAEMON_SET: GroupVersionKind = GroupVersionKind::from_static("apps", "v1", "DaemonSet");
 /// The kind of Jobs.
 pub const JOB: GroupVersionKind = GroupVersionKind::from_static("batch", "v1", "Job");
+/// The kind of CronJobs.
+pub const CRON_JOB: GroupVersionKind = GroupVersionKind::from_static("batch", "v1", "CronJob");
 /// The kind of events.
 pub const EVENT: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Event");
 /// The kind of pods.
 pub const POD: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Pod");
 
 /// The resources that plans write to, and the kinds of their objects.
-static KINDS: [(GroupResource, &str); 17] = [
+static KINDS: [(GroupResource, &str); 18] = [
     (PODS, "Pod"),
     (REPLICA_SETS, "ReplicaSet"),
     (REPLICATION_CONTROLLERS, "ReplicationController"),
@@ -100,6 +104,7 @@ static KINDS: [(GroupResource, &str); 17] = [
     (BUDGETS, "PodDisruptionBudget"),
     (AUTOSCALERS, "HorizontalPodAutoscaler"),
     (JOBS, "Job"),
+    (CRON_JOBS, "CronJob"),
 ];
 
 /// A resource in version `v1`, which berth's controllers use for all resources.

@@ -27,6 +27,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{collections::BTreeMap, fmt::Debug, sync::Arc};
 
 mod choices;
+mod cron_job;
 mod daemon_set;
 mod event;
 mod foreign;
@@ -45,6 +46,7 @@ pub use choices::{
     AutoRollback, DeploymentChoices, DeploymentStrategy, PodManagement, PodReplacementPolicy, Retention, RetentionPolicy,
     StatefulSetChoices, UnknownChoice, UpdateStrategy,
 };
+pub use cron_job::{Concurrency, CronJobChoices, CronJobView, is_cron_job};
 pub use daemon_set::{DaemonNodeView, DaemonSetView, DaemonUpdate};
 pub use event::EventView;
 pub use foreign::{ForeignWrite, ForeignWrites};

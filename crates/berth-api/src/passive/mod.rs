@@ -11,6 +11,7 @@ mod cluster;
 mod config;
 mod events;
 mod extensions;
+mod job;
 mod limits;
 mod network;
 mod node;

@@ -1,5 +1,6 @@
 //! The controllers over a real registry and the memory store, on one thread. The time advances only when no task can run.
 
+mod cron_jobs;
 mod faulty;
 mod jobs;
 mod kinds;

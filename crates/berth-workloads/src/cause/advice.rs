@@ -237,6 +237,9 @@ mod tests {
             Wait::PodBackoff { pods: 1, failures: 1, until: jiff::Timestamp::UNIX_EPOCH },
             Wait::JobEnding { pods: 1 },
             Wait::ManagedBy { controller: "example.com/queue".to_owned() },
+            Wait::JobActive { job: "backup-1".to_owned() },
+            Wait::JobNameTaken { job: "backup-1".to_owned() },
+            Wait::CronJobSuspended,
             Wait::SecondWriter(SecondWriter { manager: "kube-controller-manager".to_owned(), wrote: Wrote::Status }),
         ]
     }
@@ -283,6 +286,9 @@ mod tests {
             "job_suspended",
             "pod_backoff",
             "job_ending",
+            "job_active",
+            "job_name_taken",
+            "cron_job_suspended",
             "paused",
             "step_paused",
             "step_without_pods",

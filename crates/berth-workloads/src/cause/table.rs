@@ -38,7 +38,7 @@ const DESCRIBE_POD: (&str, &str) = ("see what its node reports", "kubectl descri
 /// All obstacles, in the order in which they are reported. Waits come after the causes that prolong them, but before mere suspicions.
 pub(super) static TABLE: [Row; ROWS.len()] = ROWS;
 
-const ROWS: [Row; 57] = {
+const ROWS: [Row; 60] = {
     use self::Undo::{DoesNotHelp as No, MayHelp as Earlier};
     use Kind as K;
     use Of::{Cause, Wait};
@@ -281,6 +281,24 @@ const ROWS: [Row; 57] = {
             No,
             "it is finished when its pods have ended, at the latest after their grace period",
             &[("list them", "kubectl get pods -n {namespace}")],
+        ),
+        row(
+            Wait(W::JobActive),
+            No,
+            "it continues automatically when that Job has ended, unless the time to start is over (startingDeadlineSeconds)",
+            &[("see why it runs for so long", "kubectl get jobs,pods -n {namespace}")],
+        ),
+        row(
+            Wait(W::JobNameTaken),
+            No,
+            "nothing for this time, until the other Job is deleted",
+            &[("list the Jobs", "kubectl get jobs -n {namespace}")],
+        ),
+        row(
+            Wait(W::CronJobSuspended),
+            No,
+            "nothing, until it is resumed. Then the last missed time starts, unless the time to start is over",
+            &[("resume it", "kubectl patch {workload} --type=merge -p '{\"spec\":{\"suspend\":false}}' -n {namespace}")],
         ),
         row(Wait(W::Paused), No, "nothing, until it is resumed", &[("resume it", "berth rollout resume {workload} -n {namespace}")]),
         row(

@@ -1,10 +1,11 @@
 //! The objects that plans create.
 
-use crate::resources::{CLAIMS, ENDPOINTS, PODS, REPLICA_SETS, REVISIONS, SLICES, VOLUMES};
+use crate::resources::{CLAIMS, ENDPOINTS, JOBS, PODS, REPLICA_SETS, REVISIONS, SLICES, VOLUMES};
 use berth_api::{Object, apps::ReplicaSet};
 use berth_identity::{GroupResource, ObjectKey};
 use k8s_openapi::api::{
     apps::v1::ControllerRevision,
+    batch::v1::Job,
     core::v1::{Endpoints, PersistentVolume, PersistentVolumeClaim, Pod},
     discovery::v1::EndpointSlice,
 };
@@ -59,6 +60,7 @@ new_object! {
     ControllerRevision: REVISIONS,
     EndpointSlice: SLICES,
     Endpoints: ENDPOINTS,
+    Job: JOBS,
     PersistentVolume: VOLUMES,
     PersistentVolumeClaim: CLAIMS,
     Pod: PODS,

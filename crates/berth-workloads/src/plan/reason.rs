@@ -1,6 +1,7 @@
 //! Why an action is in a plan.
 
 use berth_identity::{Name, NodeName, ObjectKey, RolloutRevision};
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use std::fmt::{self, Display, Formatter};
 
@@ -173,6 +174,25 @@ pub enum Reason {
         seconds: i32,
     },
 
+    // CronJobs, and their Jobs.
+    /// It is the Job of this time.
+    Scheduled {
+        /// When it is due.
+        at: Timestamp,
+    },
+    /// The Job of this time replaces it.
+    ReplacedByNext {
+        /// When the next one is due.
+        at: Timestamp,
+    },
+    /// More Jobs have finished with its result than are kept.
+    BeyondJobHistoryLimit {
+        /// How many are kept.
+        limit: i32,
+    },
+    /// Its status does not match its Jobs.
+    JobsChanged,
+
     // Services.
     /// A Service requests a load balancer and has none.
     BalancerMissing,
@@ -321,6 +341,10 @@ impl Display for Reason {
             Self::JobFinished => "its Job is finished",
             Self::JobGone => "its Job no longer exists",
             Self::Expired { seconds } => return write!(f, "its ttlSecondsAfterFinished of {seconds} is over"),
+            Self::Scheduled { at } => return write!(f, "it is due at {}", minutes(*at)),
+            Self::ReplacedByNext { at } => return write!(f, "the Job of {} replaces it", minutes(*at)),
+            Self::BeyondJobHistoryLimit { limit } => return write!(f, "of the Jobs that ended so, {limit} are kept"),
+            Self::JobsChanged => "its Jobs have changed",
             Self::BalancerMissing => "it requests a load balancer and has none",
             Self::NothingScales => "nothing acts on it, and its status does not report that",
             Self::EndpointsMissing => "the Service has no Endpoints",
@@ -346,6 +370,10 @@ impl Display for Reason {
         };
         f.write_str(text)
     }
+}
+
+fn minutes(at: Timestamp) -> impl Display {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ")
 }
 
 /// Why a pod is deleted and another remains: the first criterion by which it differs from the pod that would be deleted next.

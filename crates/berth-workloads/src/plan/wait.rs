@@ -189,6 +189,18 @@ pub enum Wait {
         /// Its name.
         controller: String,
     },
+    /// CronJob: it is suspended.
+    CronJobSuspended,
+    /// CronJob: a Job runs, and the policy forbids a second one.
+    JobActive {
+        /// Its name.
+        job: String,
+    },
+    /// CronJob: an object that it does not control has the name of the Job that is due.
+    JobNameTaken {
+        /// The name.
+        job: String,
+    },
     /// StatefulSet: the partition keeps pods of older revisions.
     Partition {
         /// How many.
@@ -303,6 +315,9 @@ wait_kinds! {
     PodBackoff: "pod_backoff",
     JobEnding: "job_ending",
     ManagedBy: "managed_by",
+    CronJobSuspended: "cron_job_suspended",
+    JobActive: "job_active",
+    JobNameTaken: "job_name_taken",
     Partition: "partition",
 }
 
@@ -354,6 +369,9 @@ impl Wait {
             Self::PodBackoff { .. } => WaitKind::PodBackoff,
             Self::JobEnding { .. } => WaitKind::JobEnding,
             Self::ManagedBy { .. } => WaitKind::ManagedBy,
+            Self::CronJobSuspended => WaitKind::CronJobSuspended,
+            Self::JobActive { .. } => WaitKind::JobActive,
+            Self::JobNameTaken { .. } => WaitKind::JobNameTaken,
             Self::Partition { .. } => WaitKind::Partition,
         }
     }
@@ -370,6 +388,7 @@ impl Wait {
                 | Self::DeletionByHand { .. }
                 | Self::JobSuspended
                 | Self::ManagedBy { .. }
+                | Self::CronJobSuspended
                 | Self::Partition { .. }
         )
     }
@@ -396,11 +415,14 @@ impl Wait {
             | Self::PodNotReady { .. }
             | Self::PodNotAvailable { .. }
             | Self::PodTerminating { .. }
-            // The events and conditions of a Job are upstream's.
+            // The events and conditions of Jobs and CronJobs are upstream's.
             | Self::JobSuspended
             | Self::PodBackoff { .. }
             | Self::JobEnding { .. }
-            | Self::ManagedBy { .. } => None,
+            | Self::ManagedBy { .. }
+            | Self::CronJobSuspended
+            | Self::JobActive { .. }
+            | Self::JobNameTaken { .. } => None,
             Self::Paused => Some("WaitingForResume"),
             Self::StepLasts { .. } => Some("WaitingForStep"),
             Self::StepPaused { .. } => Some("WaitingForPromotion"),
@@ -492,6 +514,9 @@ impl fmt::Display for Wait {
                 Pods(*failures, "")
             ),
             Self::JobEnding { pods } => write!(f, "waiting for {} to end before the Job is finished", Pods(*pods, "")),
+            Self::CronJobSuspended => f.write_str("suspended: no Job is created until you resume it"),
+            Self::JobActive { job } => write!(f, "waiting for Job {job} to end before the next one is created (concurrencyPolicy: Forbid)"),
+            Self::JobNameTaken { job } => write!(f, "waiting for Job {job} of another owner to be deleted before {job} is created"),
             Self::ManagedBy { controller } => write!(f, "{controller} manages the Job (managedBy)"),
             Self::Partition { pods, from } => {
                 write!(f, "the partition keeps {} of older templates: only ordinals from {from} are updated", Pods(*pods, ""))
@@ -570,6 +595,11 @@ mod tests {
         check(backoff, "waiting until 1970-01-01T00:00:00Z before creating 2 pods: 1 pod failed in a row");
         check(Wait::JobEnding { pods: 2 }, "waiting for 2 pods to end before the Job is finished");
         check(Wait::ManagedBy { controller: "a.b/c".to_owned() }, "a.b/c manages the Job (managedBy)");
+        check(Wait::CronJobSuspended, "suspended: no Job is created until you resume it");
+        let active = Wait::JobActive { job: "backup-1".to_owned() };
+        check(active, "waiting for Job backup-1 to end before the next one is created (concurrencyPolicy: Forbid)");
+        let taken = Wait::JobNameTaken { job: "backup-1".to_owned() };
+        check(taken, "waiting for Job backup-1 of another owner to be deleted before backup-1 is created");
         check(Wait::MinReady { pods: 1, seconds: 30 }, "waiting for 1 pod to stay ready for 30s (minReadySeconds)");
         check(Wait::BeingDeleted { kind: "ReplicaSet".to_owned(), name: "web-1".to_owned() }, "ReplicaSet web-1 is being deleted");
     }

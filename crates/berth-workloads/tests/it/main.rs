@@ -1,6 +1,7 @@
 //! Tests of `berth-workloads` from outside: `cargo test -p berth-workloads --test it TOPIC::`.
 
 mod analyses;
+mod cron_jobs;
 mod jobs;
 mod plans;
 mod records;

@@ -1,0 +1,4 @@
+//! CronJobs in a model cluster.
+
+mod model;
+mod properties;
