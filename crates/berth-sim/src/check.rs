@@ -1,5 +1,6 @@
 //! What must hold after every change of the store.
 
+mod cron_job;
 mod deployment;
 mod job;
 mod replica_set;
@@ -45,6 +46,7 @@ pub struct Checker {
     deployments: BTreeMap<Uid, Deployment>,
     stateful_sets: BTreeMap<Uid, stateful_set::Tracked>,
     jobs: BTreeMap<Uid, job::TrackedJob>,
+    cron_jobs: BTreeMap<Uid, cron_job::TrackedCronJob>,
     /// PersistentVolumeClaims, by name.
     claims: BTreeMap<String, Metadata>,
     /// Pods that their node has stopped and let go of.
@@ -120,7 +122,7 @@ struct Owned {
 }
 
 /// The kinds whose changes must keep to limits.
-const CHECKED: [&str; 6] = ["Deployment", "Job", "PersistentVolumeClaim", "Pod", "ReplicaSet", "StatefulSet"];
+const CHECKED: [&str; 7] = ["CronJob", "Deployment", "Job", "PersistentVolumeClaim", "Pod", "ReplicaSet", "StatefulSet"];
 
 impl Checker {
     /// Takes a change in; gives what was most essential about the object, for the log.
@@ -134,7 +136,11 @@ impl Checker {
             "ReplicaSet" => self.take_in_set(decode(changed), changed.presence, now),
             "Deployment" => self.take_in_deployment(decode(changed), changed.presence, now),
             "StatefulSet" => Ok(self.take_in_stateful_set(decode::<StatefulSet>(changed), changed.presence, now)),
-            "Job" => self.take_in_job(decode(changed), changed.presence, now),
+            "Job" => {
+                self.check_job_of_cron_job(decode(changed), changed.presence, now)?;
+                self.take_in_job(decode(changed), changed.presence, now)
+            }
+            "CronJob" => self.take_in_cron_job(decode(changed), changed.presence, now),
             "PersistentVolumeClaim" => self.take_in_claim(decode::<Owned>(changed).metadata, changed.presence),
             "Event" => Ok(decode::<EventFacts>(changed).to_string()),
             _ => Ok(format!("{} bytes", changed.json.len())),

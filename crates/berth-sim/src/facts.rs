@@ -1,8 +1,10 @@
 //! What the checks read of objects: their own reading of the wire form, apart from the controllers' views.
 
+mod cron_job;
 mod job;
 mod stateful_set;
 
+pub(crate) use cron_job::{CronJob, RunOfCronJob};
 pub(crate) use job::Job;
 pub(crate) use stateful_set::{GoesWith, StatefulSet, StatefulSetSpec};
 

@@ -3,6 +3,7 @@
 mod clock;
 mod costs;
 mod crashes;
+mod cron_jobs;
 mod daemon_sets;
 mod ended;
 mod job_crashes;
