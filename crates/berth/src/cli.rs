@@ -371,14 +371,13 @@ pub(crate) struct Up {
     #[arg(short = 'R', long)]
     pub(crate) recursive: bool,
 
-    /// Skips objects of kinds that berth does not serve. Also accepts objects whose pods no controller creates, such as CronJobs. Without this option,
-    /// berth applies all others and exits with 1.
+    /// Skips objects of kinds that berth does not serve. Without this option, berth applies all others and exits with 1.
     #[arg(long, requires = "filename")]
     pub(crate) skip_unserved: bool,
 
     /// Exits with 0 when the manifests' Deployments, StatefulSets and DaemonSets are rolled out, their ReplicaSets, ReplicationControllers and Pods are
-    /// available, and their Jobs are complete. Exits with 1 when one has failed and no other is in progress, or after --timeout. To run a command
-    /// against the control plane, use berth test.
+    /// available, and their Jobs are complete. CronJobs do not count. Exits with 1 when one has failed and no other is in progress, or after --timeout.
+    /// To run a command against the control plane, use berth test.
     #[arg(long, requires = "filename")]
     pub(crate) wait: bool,
 

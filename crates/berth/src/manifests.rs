@@ -23,14 +23,6 @@ pub(crate) struct Document {
 /// Kinds whose objects create pods that no forecast contains: group and kind.
 const NOT_PLANNED: [(&str, &str); 4] = [("apps", "DaemonSet"), ("batch", "CronJob"), ("batch", "Job"), ("", "ReplicationController")];
 
-/// Kinds whose pods no controller of berth creates: group and kind.
-const NOT_RUN: [(&str, &str); 1] = [("batch", "CronJob")];
-
-/// Whether no controller of berth creates the pods of this kind.
-pub(crate) fn is_not_run(group: &str, kind: &str) -> bool {
-    NOT_RUN.contains(&(group, kind))
-}
-
 impl Document {
     /// `Job migrate`, if no forecast contains the object's pods.
     pub(crate) fn without_forecast(&self) -> Option<String> {

@@ -2,7 +2,7 @@
 
 use crate::{
     apply::{self, Applied, Faults},
-    manifests::{Document, is_not_run},
+    manifests::Document,
     progress::{Output, Pods, Progress, Screen, Workload, title, warn},
     trouble::{self, Trouble},
 };
@@ -237,8 +237,6 @@ pub(crate) struct Rollouts {
     started: Instant,
     order: Vec<Workload>,
     followed: BTreeMap<Workload, Followed>,
-    /// `job.batch/migrate`: applied objects whose pods no controller creates. Their effect is unknown.
-    not_run: Vec<String>,
     versions: BoxStream<'static, Vec<Version>>,
     /// Whether it was reported that the store is unavailable.
     is_blind: bool,
@@ -266,7 +264,7 @@ impl Rollouts {
         output: Output,
     ) -> Outcome<Self> {
         let started = Instant::now();
-        let (mut order, mut not_run, mut faults, mut keeping) = (Vec::new(), Vec::new(), Faults::default(), 0);
+        let (mut order, mut faults, mut keeping) = (Vec::new(), Faults::default(), 0);
         for document in documents {
             let applied = match apply::apply(registry, document).await {
                 Ok(applied) => applied,
@@ -278,10 +276,6 @@ impl Rollouts {
             applied.lines().iter().for_each(|line| output.line(line));
             keeping += usize::from(applied.keeps());
             order.extend(workload(&applied).filter(|workload| !order.contains(workload)));
-            not_run.extend(is_not_run(applied.resource.group(), applied.resource.kind().as_str()).then(|| applied.title()));
-        }
-        if skips_unserved && !not_run.is_empty() {
-            output.line(&format!("no controller of berth creates the pods of {}", mem::take(&mut not_run).join(", ")));
         }
         if 0 < keeping {
             let objects = if keeping == 1 { "1 object stays".to_owned() } else { format!("{keeping} objects stay") };
@@ -293,24 +287,14 @@ impl Rollouts {
             false => versions(registry, &order)?,
         };
         let followed = order.iter().map(|workload| (workload.clone(), Followed::new())).collect();
-        Ok(Self {
-            registry: registry.clone(),
-            gates: Arc::clone(gates),
-            output,
-            started,
-            order,
-            followed,
-            not_run,
-            versions,
-            is_blind: false,
-        })
+        Ok(Self { registry: registry.clone(), gates: Arc::clone(gates), output, started, order, followed, versions, is_blind: false })
     }
 
     /// Shows the workloads until all are complete and remain so for `steady`, until one has failed and no other is in progress, or until
     /// `timeout` has passed. Returns the result. While the store is unavailable, nothing is decided.
     pub(crate) async fn settle(&mut self, steady: Duration, timeout: Option<Duration>) -> Verdict {
         if self.order.is_empty() {
-            return self.unless_not_run();
+            return Verdict::RolledOut;
         }
         let mut screen = Screen::new(self.output, &self.order);
         let ended = self.until_settled(&mut screen, steady, timeout).await;
@@ -319,20 +303,10 @@ impl Rollouts {
             Ended::Done { at } => {
                 let took = at.duration_since(self.started).as_secs_f64();
                 self.output.line(&format!("{} after {took:.1} s", outcome(&self.order)));
-                self.unless_not_run()
+                Verdict::RolledOut
             }
             Ended::Failed => Verdict::Failed(self.explain("")),
             Ended::Late { timeout } => Verdict::Failed(self.explain(&format!(" within {} s", timeout.as_secs_f64()))),
-        }
-    }
-
-    /// Objects that no controller handles are no success: their effect is unknown.
-    fn unless_not_run(&self) -> Verdict {
-        match &self.not_run[..] {
-            [] => Verdict::RolledOut,
-            names => {
-                Verdict::Failed(format!("no controller of berth creates the pods of {}. --skip-unserved accepts this", names.join(", ")))
-            }
         }
     }
 

@@ -67,6 +67,29 @@ fn a_daemon_set_is_rolled_out_updated_undone_and_restarted() {
 }
 
 #[test]
+fn a_cron_job_creates_jobs_and_a_client_creates_one_from_it() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    let manifest = "apiVersion: batch/v1\nkind: CronJob\nmetadata: {name: backup}\nspec:\n  schedule: '@every 2s'\n  jobTemplate: {spec: \
+                    {template: {spec: {restartPolicy: Never, containers: [{name: main, image: backup:1}]}}}}\n";
+    assert_eq!(berth.apply(manifest), "cronjob.batch/backup created\n");
+    let field = |name: &'static str, path: &str| berth.kubectl(&["get", name, "-o", &format!("jsonpath={path}")]);
+    berth.kubectl_until(&["get", "cronjob/backup", "-o", "jsonpath={.status.lastSuccessfulTime}"], |time| !time.is_empty());
+    assert!(berth.kubectl(&["create", "job", "by-hand", "--from=cronjob/backup"]).contains("job.batch/by-hand created"));
+    berth.kubectl(&["wait", "--for=condition=complete", "job/by-hand", "--timeout=60s"]);
+    let owner = field("job/by-hand", "{.metadata.ownerReferences[0].kind} {.metadata.ownerReferences[0].controller}");
+    assert_eq!(owner, "CronJob true");
+    berth.kubectl(&["patch", "cronjob", "backup", "-p", r#"{"spec": {"suspend": true}}"#]);
+    berth.kubectl_until(&["get", "cronjob/backup", "-o", "jsonpath={.spec.suspend} {.status.active}"], |text| text.trim_end() == "true");
+    let events = ["SuccessfulCreate", "SawCompletedJob", "Saw a job that the controller did not create or forgot: by-hand"];
+    berth.kubectl_until(&["describe", "cronjob", "backup"], |text| events.iter().all(|event| text.contains(event)));
+    berth.kubectl(&["delete", "cronjob", "backup"]);
+    berth.kubectl_until(&["get", "jobs,pods", "-o", "name"], str::is_empty);
+}
+
+#[test]
 fn a_bad_update_stops_at_max_unavailable_and_is_undone() {
     if !kubectl_is_here() {
         return;
