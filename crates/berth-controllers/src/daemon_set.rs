@@ -5,7 +5,7 @@ use crate::{
     lock,
     owners::{HasMeta, OwnerIndex},
     plan_loop::Planner,
-    pods::counts_change,
+    pods::{PodIndex, counts_change},
     replica_set::PodCache,
     stateful_set::RevisionCache,
     worker::Queue,
@@ -16,7 +16,7 @@ use berth_workloads::{
     daemon_set::{self, DaemonSetState, FailedPods},
     plan::{EventRecord, Wait},
     selector::Labels,
-    view::{DaemonNodeView, DaemonSetView, View},
+    view::{DaemonNodeView, DaemonSetView, RevisionView, View},
 };
 use jiff::Timestamp;
 use std::{
@@ -85,26 +85,43 @@ impl DaemonSetPlanner {
 
     fn observe(&self, set: &Arc<DaemonSetView>, now: Timestamp) -> DaemonSetState {
         let DaemonSetCaches { revisions, pods, nodes, .. } = &self.caches;
-        let (namespace, selector) = (&set.meta.namespace, set.selector.as_ref());
-        let revisions = revisions.read();
-        let pods = pods.read();
-        let (own, orphans) = (pods.index().controlled_by(&set.meta.uid), pods.index().orphans(namespace, selector));
-        let of_set = revisions.index().controlled_by(&set.meta.uid).chain(revisions.index().orphans(namespace, selector));
-        let mut state = DaemonSetState {
-            set: Arc::clone(set),
-            nodes: nodes.read().iter().cloned().collect(),
-            pods: own.chain(orphans).cloned().collect(),
-            revisions: of_set.cloned().collect(),
-            found_revisions: BTreeMap::new(),
-            failed_pods: self.failed_pods(set),
-            now,
-        };
-        while let Some(name) = daemon_set::wanted_revision(&state) {
-            let Some(revision) = revisions.get(&ObjectKey::new(namespace, &name)) else { break };
-            state.found_revisions.insert(name, revision);
-        }
-        state
+        let (revisions, pods, nodes) = (revisions.read(), pods.read(), nodes.read());
+        observe(set, Belongings { revisions: &revisions, pods: pods.index(), nodes: &nodes }, self.failed_pods(set), now)
     }
+}
+
+/// The objects that plans of DaemonSets read besides the sets: at least all of the set's namespace, whether the set controls or selects them or
+/// not, and all nodes.
+pub struct Belongings<'a> {
+    /// The revisions.
+    pub revisions: &'a Known<RevisionView, OwnerIndex<RevisionView>>,
+    /// The pods.
+    pub pods: &'a PodIndex,
+    /// The nodes.
+    pub nodes: &'a Known<DaemonNodeView>,
+}
+
+/// Builds the state for a DaemonSet's plan. Only this function does, for the controller and for the commands that show its plans.
+#[must_use]
+pub fn observe(set: &Arc<DaemonSetView>, of: Belongings<'_>, failed_pods: FailedPods, now: Timestamp) -> DaemonSetState {
+    let Belongings { revisions, pods, nodes } = of;
+    let (namespace, selector) = (&set.meta.namespace, set.selector.as_ref());
+    let (own, orphans) = (pods.controlled_by(&set.meta.uid), pods.orphans(namespace, selector));
+    let of_set = revisions.index().controlled_by(&set.meta.uid).chain(revisions.index().orphans(namespace, selector));
+    let mut state = DaemonSetState {
+        set: Arc::clone(set),
+        nodes: nodes.iter().cloned().collect(),
+        pods: own.chain(orphans).cloned().collect(),
+        revisions: of_set.cloned().collect(),
+        found_revisions: BTreeMap::new(),
+        failed_pods,
+        now,
+    };
+    while let Some(name) = daemon_set::wanted_revision(&state) {
+        let Some(revision) = revisions.get(&ObjectKey::new(namespace, &name)) else { break };
+        state.found_revisions.insert(name, revision);
+    }
+    state
 }
 
 type Sets = Known<DaemonSetView, OwnerIndex<DaemonSetView>>;

@@ -8,7 +8,7 @@ use berth_rollout::verbs::{self, Refused};
 use berth_workloads::{
     deployment::annotations,
     resources::{APPS_V1, REPLICA_SETS, REVISIONS},
-    view::{DeploymentView, ReplicaSetView},
+    view::{DeploymentView, Meta, ReplicaSetView},
     workload::{WorkloadId, WorkloadKind},
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
@@ -99,7 +99,9 @@ impl Verb {
             Self::Pause => kind == WorkloadKind::Deployment && !card.is_paused,
             Self::Resume => kind == WorkloadKind::Deployment && card.is_paused,
             Self::Restart => !card.is_paused,
-            Self::Scale | Self::SetImage => true,
+            // A DaemonSet has a pod on each of its nodes.
+            Self::Scale => kind != WorkloadKind::DaemonSet,
+            Self::SetImage => true,
         };
         Self::ALL.into_iter().filter(fits).collect()
     }
@@ -237,6 +239,9 @@ impl ClusterCache {
                 vec!["Only the restart time in the template changes.".to_owned()],
             ),
             Verb::Promote => (self.promote(id), vec!["The wait of this step ends: the next step can start.".to_owned()]),
+            Verb::Scale if id.kind == WorkloadKind::DaemonSet => {
+                return Err(self::refused(id, "cannot be scaled: it has a pod on each of its nodes"));
+            }
             Verb::Scale => {
                 let Some(text) = fields.get("replicas").filter(|text| !text.trim().is_empty()) else {
                     return Ok(Prepared::Replicas { now: wanted });
@@ -294,13 +299,13 @@ impl ClusterCache {
         };
         let resource = match id.kind {
             WorkloadKind::Deployment => REPLICA_SETS,
-            WorkloadKind::StatefulSet => REVISIONS,
+            WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => REVISIONS,
         };
         let raw = self.cluster.get(resource, keeper).await?.ok_or(Refusal::Changed)?;
         let keeper: Value = serde_json::from_slice(&raw.json).map_err(|error| Refusal::Text(error.to_string()))?;
         let patch = match id.kind {
             WorkloadKind::Deployment => verbs::back_to_set(object, &keeper),
-            WorkloadKind::StatefulSet => verbs::back_to_revision(object, &keeper),
+            WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => verbs::back_to_revision(object, &keeper),
         };
         Ok((*number, patch.map_err(|why| refused(id, why))?))
     }
@@ -317,13 +322,15 @@ impl ClusterCache {
                 own.filter_map(|set: &std::sync::Arc<ReplicaSetView>| Some((annotations::revision(&set.annotations)?, set.meta.key())))
                     .collect()
             }
-            WorkloadKind::StatefulSet => {
-                let Some(set) = self.stateful_sets.get(&id.key()) else { return BTreeMap::new() };
-                let revisions = self.revisions.read();
-                let own = revisions.index().controlled_by(&set.meta.uid);
-                own.map(|revision| (revision.number, revision.meta.key())).collect()
-            }
+            WorkloadKind::StatefulSet => self.stateful_sets.get(&id.key()).map(|set| self.kept_by(&set.meta)).unwrap_or_default(),
+            WorkloadKind::DaemonSet => self.daemon_sets.get(&id.key()).map(|set| self.kept_by(&set.meta)).unwrap_or_default(),
         }
+    }
+
+    /// Returns the ControllerRevisions of a workload.
+    fn kept_by(&self, owner: &Meta) -> BTreeMap<RolloutRevision, ObjectKey> {
+        let revisions = self.revisions.read();
+        revisions.index().controlled_by(&owner.uid).map(|revision| (revision.number, revision.meta.key())).collect()
     }
 }
 
@@ -335,7 +342,7 @@ fn refused(id: &WorkloadId, why: impl fmt::Display) -> Refusal {
 fn only_deployments(id: &WorkloadId) -> Result<(), Refusal> {
     match id.kind {
         WorkloadKind::Deployment => Ok(()),
-        WorkloadKind::StatefulSet => Err(refused(id, "cannot be paused: it is not a Deployment")),
+        WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => Err(refused(id, "cannot be paused: it is not a Deployment")),
     }
 }
 
@@ -345,7 +352,10 @@ fn pods(count: i64) -> String {
 
 /// Returns the certain consequences of a change, without a forecast.
 fn certain(kind: WorkloadKind, verb: Verb, object: &Value) -> Vec<String> {
-    let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
+    let wanted = match kind {
+        WorkloadKind::Deployment | WorkloadKind::StatefulSet => object["spec"]["replicas"].as_i64().unwrap_or(1),
+        WorkloadKind::DaemonSet => object["status"]["desiredNumberScheduled"].as_i64().unwrap_or(0),
+    };
     match verb {
         Verb::Restart | Verb::SetImage => vec![format!("Every pod is replaced ({}), {}.", pods(wanted), manner(kind, object))],
         Verb::Undo => vec![format!("Pods of other templates are replaced, {}.", manner(kind, object))],
@@ -357,11 +367,11 @@ fn certain(kind: WorkloadKind, verb: Verb, object: &Value) -> Vec<String> {
 fn manner(kind: WorkloadKind, object: &Value) -> String {
     let strategy = match kind {
         WorkloadKind::Deployment => &object["spec"]["strategy"],
-        WorkloadKind::StatefulSet => &object["spec"]["updateStrategy"],
+        WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => &object["spec"]["updateStrategy"],
     };
     let rolling = &strategy["rollingUpdate"];
     match (kind, strategy["type"].as_str().unwrap_or("RollingUpdate")) {
-        (WorkloadKind::Deployment, "RollingUpdate") => {
+        (WorkloadKind::Deployment | WorkloadKind::DaemonSet, "RollingUpdate") => {
             let limit = |name: &str| number(IntOrString::deserialize(&rolling[name]).ok().as_ref());
             format!("with maxSurge {} and maxUnavailable {}", limit("maxSurge"), limit("maxUnavailable"))
         }
@@ -420,6 +430,12 @@ mod tests {
         assert_eq!(
             manner(WorkloadKind::StatefulSet, &json!({"spec": {"updateStrategy": {"type": "OnDelete"}}})),
             "each after its manual deletion"
+        );
+        let strategy = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": "10%"}});
+        let daemon_set = json!({"spec": {"updateStrategy": strategy}, "status": {"desiredNumberScheduled": 3}});
+        assert_eq!(
+            certain(WorkloadKind::DaemonSet, Verb::Restart, &daemon_set),
+            ["Every pod is replaced (3 pods), with maxSurge 0 and maxUnavailable 10%."]
         );
     }
 

@@ -7,7 +7,10 @@ use crate::{
 use berth_chart::MarkKind;
 use berth_identity::RolloutRevision;
 use berth_rollout::status::{Replicas, RolloutStage};
-use berth_workloads::{cause::ToDo, workload::WorkloadId};
+use berth_workloads::{
+    cause::ToDo,
+    workload::{WorkloadId, WorkloadKind},
+};
 use jiff::Timestamp;
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -188,7 +191,7 @@ impl Board {
             self.entries.insert(id, Entry { card: Arc::new(card), past });
             return true;
         };
-        for (kind, text) in happened(&entry.card, &card) {
+        for (kind, text) in happened(id.kind, &entry.card, &card) {
             entry.past.mark(now, kind, text);
         }
         entry.past.note(&present, now);
@@ -231,13 +234,18 @@ impl Board {
 }
 
 /// Returns the events between two readings.
-fn happened(before: &Card, now: &Card) -> Vec<(MarkKind, String)> {
+fn happened(kind: WorkloadKind, before: &Card, now: &Card) -> Vec<(MarkKind, String)> {
     let mut marks = Vec::new();
     if let Some(revision) = now.revision.filter(|revision| before.revision != Some(*revision)) {
         marks.push((MarkKind::Change, format!("revision {revision}: {}", now.images.join(", "))));
     }
     if before.replicas.wanted != now.replicas.wanted {
-        marks.push((MarkKind::Change, format!("scaled from {} to {}", before.replicas.wanted, now.replicas.wanted)));
+        let (had, has) = (before.replicas.wanted, now.replicas.wanted);
+        let text = match kind {
+            WorkloadKind::Deployment | WorkloadKind::StatefulSet => format!("scaled from {had} to {has}"),
+            WorkloadKind::DaemonSet => format!("nodes: {has} instead of {had}"),
+        };
+        marks.push((MarkKind::Change, text));
     }
     match (before.is_paused, now.is_paused) {
         (false, true) => marks.push((MarkKind::Change, "paused".to_owned())),
@@ -260,7 +268,6 @@ fn happened(before: &Card, now: &Card) -> Vec<(MarkKind, String)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_workloads::workload::WorkloadKind;
 
     fn card(rank: Rank, revision: RolloutRevision, wanted: i32) -> Card {
         let stage = if rank == Rank::Complete { RolloutStage::Complete } else { RolloutStage::Waiting };
@@ -284,7 +291,9 @@ mod tests {
 
     #[test]
     fn what_happened_is_marked_once() {
-        let texts = |before: &Card, now: &Card| happened(before, now).into_iter().map(|(_, text)| text).collect::<Vec<_>>();
+        let texts = |before: &Card, now: &Card| {
+            happened(WorkloadKind::Deployment, before, now).into_iter().map(|(_, text)| text).collect::<Vec<_>>()
+        };
         let (before, now) = (card(Rank::Complete, RolloutRevision(1), 3), card(Rank::UnderWay, RolloutRevision(2), 5));
         assert_eq!(texts(&before, &now), ["revision 2: web:2", "scaled from 3 to 5"]);
         assert_eq!(texts(&now, &now), [""; 0]);

@@ -18,8 +18,8 @@ use berth_controllers::{
 use berth_env::Env;
 use berth_identity::{ApiName, GroupResource, ObjectKey, Uid};
 use berth_workloads::{
-    resources::{CLAIMS, DEPLOYMENTS, EVENTS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, STATEFUL_SETS},
-    view::{ClaimView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
+    resources::{CLAIMS, DAEMON_SETS, DEPLOYMENTS, EVENTS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, STATEFUL_SETS},
+    view::{ClaimView, DaemonSetView, DeploymentView, Meta, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
     workload::{WorkloadId, WorkloadKind},
 };
 use futures::{
@@ -50,7 +50,7 @@ const UNOBSERVED_MAX: usize = 10_000;
 const TURN: usize = 32;
 
 /// Workloads and their dependents.
-const WORKLOADS: [GroupResource; 7] = [DEPLOYMENTS, STATEFUL_SETS, REPLICA_SETS, REVISIONS, PODS, CLAIMS, EVENTS];
+const WORKLOADS: [GroupResource; 8] = [DEPLOYMENTS, STATEFUL_SETS, DAEMON_SETS, REPLICA_SETS, REVISIONS, PODS, CLAIMS, EVENTS];
 
 /// The cached state of a cluster.
 pub struct ClusterCache {
@@ -71,6 +71,8 @@ pub struct ClusterCache {
     pub deployments: Arc<Cache<DeploymentView>>,
     /// StatefulSets.
     pub stateful_sets: Arc<Cache<StatefulSetView>>,
+    /// DaemonSets.
+    pub daemon_sets: Arc<Cache<DaemonSetView>>,
     /// ReplicaSets by owner.
     pub sets: Arc<Cache<ReplicaSetView, OwnerIndex<ReplicaSetView>>>,
     /// ControllerRevisions by owner.
@@ -172,6 +174,7 @@ impl ClusterCache {
             has_looked: AtomicBool::new(false),
             deployments: Arc::new(Cache::new(DEPLOYMENTS)),
             stateful_sets: Arc::new(Cache::new(STATEFUL_SETS)),
+            daemon_sets: Arc::new(Cache::new(DAEMON_SETS)),
             sets: Arc::new(Cache::new(REPLICA_SETS)),
             revisions: Arc::new(Cache::new(REVISIONS)),
             pods: Arc::new(Cache::new(PODS)),
@@ -200,28 +203,32 @@ impl ClusterCache {
 
     /// Starts the watches of all resources. Only the first call has an effect.
     pub fn begin(self: &Arc<Self>) {
-        self.begin_with(&[&WORKLOADS[..], &[NODES, QUOTAS]].concat());
+        let all = [&WORKLOADS[..], &[NODES, QUOTAS]].concat();
+        self.begin_with(&all, &all);
     }
 
-    /// Starts the watches of workloads and their dependents, without nodes and quotas. Only the first call has an
-    /// effect.
+    /// Starts the watches of workloads, their dependents and nodes, without quotas. Only the first call has an effect.
+    ///
+    /// Many users may not read nodes. Without them, only the waits of DaemonSets are unknown, so that right is not reported as missing.
     pub fn begin_workloads(self: &Arc<Self>) {
-        self.begin_with(&WORKLOADS);
+        self.begin_with(&[&WORKLOADS[..], &[NODES]].concat(), &WORKLOADS);
     }
 
-    fn begin_with(self: &Arc<Self>, resources: &[GroupResource]) {
+    /// Watches resources. Reports the rights to read some of them.
+    fn begin_with(self: &Arc<Self>, resources: &[GroupResource], reported: &[GroupResource]) {
         if self.has_begun.swap(true, Ordering::SeqCst) {
             return;
         }
         self.follow(resources);
         let spawner = &self.env.spawner;
         spawner.spawn("board of workloads", Arc::clone(self).keep_board().boxed());
-        spawner.spawn("rights to read", Arc::clone(self).ask_rights(resources.to_vec()).boxed());
+        spawner.spawn("rights to read", Arc::clone(self).ask_rights(reported.to_vec()).boxed());
     }
 
     fn follow(self: &Arc<Self>, resources: &[GroupResource]) {
         self.on(&self.deployments, |_, view| vec![Dirty::Workload(id(WorkloadKind::Deployment, &view.meta))]);
         self.on(&self.stateful_sets, |_, view| vec![Dirty::Workload(id(WorkloadKind::StatefulSet, &view.meta))]);
+        self.on(&self.daemon_sets, |_, view| vec![Dirty::Workload(id(WorkloadKind::DaemonSet, &view.meta))]);
         self.on(&self.sets, |_, view| controller(&view.meta).into_iter().collect());
         self.on(&self.revisions, |_, view| controller(&view.meta).into_iter().collect());
         self.on(&self.pods, |_, view| controller(&view.meta).into_iter().collect());
@@ -233,6 +240,7 @@ impl ClusterCache {
         let start = Start { cluster_cache: self, metrics: &metrics, resources };
         start.one(&self.deployments);
         start.one(&self.stateful_sets);
+        start.one(&self.daemon_sets);
         start.one(&self.sets);
         start.one(&self.revisions);
         start.one(&self.pods);
@@ -372,8 +380,8 @@ impl ClusterCache {
     #[must_use]
     pub fn is_filled(&self) -> bool {
         let unreadable = lock(&self.unreadable);
-        let caches: [&dyn AnyCache; 6] =
-            [&*self.deployments, &*self.stateful_sets, &*self.sets, &*self.revisions, &*self.pods, &*self.notes];
+        let caches: [&dyn AnyCache; 7] =
+            [&*self.deployments, &*self.stateful_sets, &*self.daemon_sets, &*self.sets, &*self.revisions, &*self.pods, &*self.notes];
         caches.iter().all(|cache| cache.is_synced() || unreadable.contains_key(&cache.resource().plural))
     }
 

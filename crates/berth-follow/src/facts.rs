@@ -13,8 +13,8 @@ use berth_identity::{RolloutRevision, Uid};
 use berth_workloads::{
     deployment::annotations,
     pod_state::PodState,
-    stateful_set::revision_of,
-    view::{AutoRollback, DeploymentView, Meta, PodReplacementPolicy, PodView, StatefulSetView},
+    stateful_set::{REVISION_LABEL, revision_of},
+    view::{AutoRollback, DaemonSetView, DaemonUpdate, DeploymentView, Meta, PodReplacementPolicy, PodView, RevisionView, StatefulSetView},
     workload::{WorkloadId, WorkloadKind},
 };
 use jiff::Timestamp;
@@ -102,6 +102,7 @@ impl ClusterCache {
         match id.kind {
             WorkloadKind::Deployment => self.deployments.get(&id.key()).map(|deployment| of_deployment(self, &deployment, now)),
             WorkloadKind::StatefulSet => self.stateful_sets.get(&id.key()).map(|set| of_stateful_set(self, &set, now)),
+            WorkloadKind::DaemonSet => self.daemon_sets.get(&id.key()).map(|set| of_daemon_set(self, &set, now)),
         }
     }
 
@@ -173,15 +174,6 @@ fn of_stateful_set(cluster_cache: &ClusterCache, set: &StatefulSetView, now: Tim
         Row { revision, ..Row::new(pod, set.spec.min_ready_seconds, now) }
     };
     let rows: Vec<_> = own.into_iter().map(row).collect();
-    let revisions = kept.iter().map(|revision| Revision {
-        number: revision.number,
-        keeper: format!("ControllerRevision {}", revision.meta.name),
-        keeper_uid: revision.meta.uid.clone(),
-        created: revision.meta.created,
-        cause: None,
-        pods: rows.iter().filter(|row| row.revision == Some(revision.number) && row.state.is_some()).count(),
-        template: revision.template.clone(),
-    });
     let conditions =
         set.status.conditions.iter().flatten().map(|of| {
             Condition::new((&of.type_, &of.status), (of.reason.as_deref(), of.message.as_deref()), of.last_transition_time.as_ref())
@@ -192,9 +184,60 @@ fn of_stateful_set(cluster_cache: &ClusterCache, set: &StatefulSetView, now: Tim
         conditions: conditions.collect(),
         in_vain: vain_wishes_of_set(cluster_cache, set),
         manner: format!("{}, {}", set.spec.update_strategy.type_, set.spec.pod_management_policy),
-        revisions: newest_first(revisions.collect()),
+        revisions: newest_first(kept.iter().map(|revision| in_controller_revision(revision, &rows)).collect()),
         pods: rows,
     }
+}
+
+fn in_controller_revision(revision: &RevisionView, rows: &[Row]) -> Revision {
+    Revision {
+        number: revision.number,
+        keeper: format!("ControllerRevision {}", revision.meta.name),
+        keeper_uid: revision.meta.uid.clone(),
+        created: revision.meta.created,
+        cause: None,
+        pods: rows.iter().filter(|row| row.revision == Some(revision.number) && row.state.is_some()).count(),
+        template: revision.template.clone(),
+    }
+}
+
+fn of_daemon_set(cluster_cache: &ClusterCache, set: &DaemonSetView, now: Timestamp) -> Facts {
+    let kept: Vec<_> = cluster_cache.revisions.read().index().controlled_by(&set.meta.uid).cloned().collect();
+    let own: Vec<Arc<PodView>> = cluster_cache.pods.read().index().controlled_by(&set.meta.uid).cloned().collect();
+    let numbers = numbers_by_hash(&kept);
+    let row = |pod: Arc<PodView>| {
+        let revision = pod.meta.labels.get(REVISION_LABEL).and_then(|hash| numbers.get(hash)).copied();
+        Row { revision, ..Row::new(pod, set.spec.min_ready_seconds.unwrap_or(0), now) }
+    };
+    let rows: Vec<_> = own.into_iter().map(row).collect();
+    let conditions =
+        set.status.conditions.iter().flatten().map(|of| {
+            Condition::new((&of.type_, &of.status), (of.reason.as_deref(), of.message.as_deref()), of.last_transition_time.as_ref())
+        });
+    let rolling = set.spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
+    let manner = match (set.choices, rolling) {
+        (DaemonUpdate::OnDelete, _) => "OnDelete".to_owned(),
+        (DaemonUpdate::RollingUpdate, None) => "RollingUpdate".to_owned(),
+        (DaemonUpdate::RollingUpdate, Some(limits)) => format!(
+            "RollingUpdate, maxSurge {}, maxUnavailable {}",
+            number(limits.max_surge.as_ref()),
+            number(limits.max_unavailable.as_ref())
+        ),
+    };
+    Facts {
+        about: about(&set.meta, [], &rows),
+        meta: set.meta.clone(),
+        conditions: conditions.collect(),
+        in_vain: None,
+        manner,
+        revisions: newest_first(kept.iter().map(|revision| in_controller_revision(revision, &rows)).collect()),
+        pods: rows,
+    }
+}
+
+/// The numbers of a DaemonSet's revisions by the hash in the labels of its pods.
+fn numbers_by_hash(revisions: &[Arc<RevisionView>]) -> BTreeMap<&str, RolloutRevision> {
+    revisions.iter().filter_map(|revision| Some((revision.meta.labels.get(REVISION_LABEL)?, revision.number))).collect()
 }
 
 fn vain_wishes_of_deployment(cluster_cache: &ClusterCache, deployment: &DeploymentView) -> Option<String> {

@@ -7,9 +7,10 @@ use crate::{
     past::Present,
     views::Notes,
 };
+use berth_controllers::cache::AnyCache as _;
 use berth_identity::{ObjectKey, RolloutRevision};
 use berth_rollout::{
-    outdated,
+    daemon_set, outdated,
     settled::settled,
     stateful_set::{self, Belongings},
     status::{self, RolloutStage, RolloutStatus},
@@ -17,12 +18,13 @@ use berth_rollout::{
 };
 use berth_workloads::{
     Wait,
-    cause::{self, AdviceContext, Causes, DeploymentFacts, Obstacle, Replacement, StatefulSetFacts, ranked},
+    cause::{self, AdviceContext, Causes, DaemonSetFacts, DeploymentFacts, Obstacle, Replacement, StatefulSetFacts, ranked},
     deployment::{annotations, limits::Limits},
     pod_state::PodState,
-    stateful_set::{member_ordinal, ordinals, revision_of},
+    stateful_set::{REVISION_LABEL, member_ordinal, ordinals, revision_of},
     view::{
-        DeploymentStrategy, DeploymentView, EventView, Meta, PodReplacementPolicy, PodView, ReplicaSetView, RevisionView, StatefulSetView,
+        DaemonSetView, DeploymentStrategy, DeploymentView, EventView, Meta, PodReplacementPolicy, PodView, ReplicaSetView, RevisionView,
+        StatefulSetView,
     },
     workload::{WorkloadId, WorkloadKind},
 };
@@ -42,6 +44,7 @@ impl ClusterCache {
         match id.kind {
             WorkloadKind::Deployment => self.deployments.get(&id.key()).map(|deployment| self.deployment(&deployment, now)),
             WorkloadKind::StatefulSet => self.stateful_sets.get(&id.key()).map(|set| self.stateful_set(&set, now)),
+            WorkloadKind::DaemonSet => self.daemon_sets.get(&id.key()).map(|set| self.daemon_set(&set, now)),
         }
     }
 
@@ -108,12 +111,7 @@ impl ClusterCache {
         let shown = revisions
             .iter()
             .filter(|revision| present.counts.contains_key(&revision.number) || *revision.meta.name == *set.status.update_revision);
-        present.names = shown
-            .map(|revision| {
-                let name = revision.template.as_ref().map_or_else(|| format!("#{}", revision.number), |of| named(revision.number, of));
-                (revision.number, name)
-            })
-            .collect();
+        present.names = shown.map(|revision| named_revision(revision)).collect();
         let has_earlier = unobserved_since.is_none() && 1 < revisions.len();
         let outdated = &outdated::of_stateful_set(set, &pods);
         let owned: Vec<Arc<PodView>> = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).cloned().collect();
@@ -127,6 +125,52 @@ impl ClusterCache {
         let replacement = stateful_set::replacement(set, &self.gates, self.unheeded.is_none());
         let subject = Subject { meta: &set.meta, kind: "statefulset", has_earlier, outdated, replacement };
         let card = Card { on_the_way, ..card(look, &subject, &set.spec.template, false) };
+        Reading { card, present }
+    }
+
+    fn daemon_set(&self, set: &DaemonSetView, now: Timestamp) -> Reading {
+        let (namespace, selector) = (&set.meta.namespace, set.selector.as_ref());
+        let known = self.revisions.read();
+        let own = known.index().controlled_by(&set.meta.uid).chain(known.index().orphans(namespace, selector));
+        let revisions: Vec<Arc<RevisionView>> = own.cloned().collect();
+        drop(known);
+        let known = self.pods.read();
+        let of_set = known.index().controlled_by(&set.meta.uid).chain(known.index().orphans(namespace, selector));
+        let pods: Vec<Arc<PodView>> = of_set.cloned().collect();
+        drop(known);
+        let nodes = self.nodes.is_synced().then(|| self.nodes.read().iter().map(|node| Arc::clone(&node.daemon)).collect());
+        let owned: Vec<Arc<PodView>> = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).cloned().collect();
+        let events = self.warnings([&*set.meta.uid], &owned);
+        let lags = set.status.observed_generation.unwrap_or(0) < set.meta.generation.0;
+        let unobserved_since = self.unobserved_since(&set.meta, lags, now);
+        let causes = cause::of_daemon_set(&DaemonSetFacts { set, pods: &pods, events: &events, unobserved_since, now });
+        let causes = self.beyond_pods(causes, &owned);
+        let min_ready_seconds = set.spec.min_ready_seconds.unwrap_or(0);
+        let of = daemon_set::Belongings { revisions: Some(revisions), pods: Some(pods), nodes };
+        let revisions: Vec<&Arc<RevisionView>> =
+            of.revisions.iter().flatten().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid)).collect();
+        let newest = daemon_set::newest(set, &of);
+        let mut present = Present { wanted: count(set.status.desired_number_scheduled), bound: None, ..Present::default() };
+        for pod in &owned {
+            let hash = pod.meta.labels.get(REVISION_LABEL);
+            let revision = revisions.iter().find(|revision| hash.is_some() && revision.meta.labels.get(REVISION_LABEL) == hash);
+            let number = revision.map_or(RolloutRevision::UNSET, |revision| revision.number);
+            let state = PodState::of(pod, min_ready_seconds, now);
+            state.into_iter().for_each(|state| present.add(&pod.meta.uid, &pod.meta.name, number, state));
+        }
+        present.keepers = revisions.iter().map(|revision| (revision.meta.uid.clone(), revision.number)).collect();
+        let is_shown = |revision: &&&Arc<RevisionView>| {
+            present.counts.contains_key(&revision.number) || newest.is_some_and(|newest| newest.number == revision.number)
+        };
+        present.names = revisions.iter().filter(is_shown).map(|revision| named_revision(revision)).collect();
+        let has_earlier = !lags && 1 < revisions.len();
+        let outdated = &outdated::of_daemon_set(set, newest.map(|revision| &**revision), &owned);
+        let status = daemon_set::explain(set, &of, causes, now);
+        let status = settled(status, owned.iter().map(|pod| &**pod), min_ready_seconds, now);
+        let on_the_way = on_the_way(&present, min_ready_seconds);
+        let replacement = daemon_set::replacement(set);
+        let subject = Subject { meta: &set.meta, kind: "daemonset", has_earlier, outdated, replacement };
+        let card = Card { on_the_way, ..card(status, &subject, &set.spec.template, false) };
         Reading { card, present }
     }
 
@@ -200,6 +244,12 @@ fn named(revision: RolloutRevision, template: &PodTemplateSpec) -> String {
     }
     let end: String = image.chars().skip(hidden + 1).collect();
     format!("#{revision} …{end}")
+}
+
+/// Returns the number of a ControllerRevision with its short name.
+fn named_revision(revision: &RevisionView) -> (RolloutRevision, String) {
+    let name = revision.template.as_ref().map_or_else(|| format!("#{}", revision.number), |template| named(revision.number, template));
+    (revision.number, name)
 }
 
 pub(crate) fn images(template: &PodTemplateSpec) -> Vec<String> {

@@ -3,7 +3,7 @@
 use berth_api::decode::from_json;
 use berth_controllers::cache::Index;
 use berth_identity::{ObjectKey, Revision, Uid};
-use berth_workloads::view::{EventView, Identity, View, WireMetadata};
+use berth_workloads::view::{DaemonNodeView, EventView, Identity, View, WireMetadata};
 use jiff::Timestamp;
 use serde::Deserialize;
 use std::{collections::BTreeMap, sync::Arc};
@@ -134,6 +134,8 @@ pub struct NodeView {
     pub zone: String,
     /// Its maximum number of pods.
     pub pods_max: String,
+    /// What decides which DaemonSets have a pod on it.
+    pub daemon: Arc<DaemonNodeView>,
 }
 
 #[derive(Deserialize)]
@@ -168,7 +170,7 @@ struct ConditionWire {
 }
 
 impl View for NodeView {
-    fn decode(json: &[u8], _revision: Revision) -> Result<Self, serde_json::Error> {
+    fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let wire: NodeWire = from_json(json)?;
         let (spec, status) = (wire.spec.unwrap_or_default(), wire.status.unwrap_or_default());
         let ready = status.conditions.iter().flatten().find(|condition| condition.type_ == "Ready");
@@ -184,6 +186,7 @@ impl View for NodeView {
             zone: zone.unwrap_or_default().to_owned(),
             pods_max: status.allocatable.and_then(|allocatable| allocatable.get("pods").cloned()).unwrap_or_default(),
             origin: Origin::of(wire.metadata),
+            daemon: Arc::new(DaemonNodeView::decode(json, revision)?),
         })
     }
 

@@ -20,7 +20,7 @@ use futures::{FutureExt, future::BoxFuture};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
-/// The label with the revision of a StatefulSet's pods.
+/// The label with the revision of a StatefulSet's or a DaemonSet's pods.
 const REVISION: &str = "controller-revision-hash";
 
 /// A pod as the controller of a workload would create it after the change, without its owner and its name.
@@ -89,7 +89,7 @@ pub(crate) struct Refusals(Vec<Rule>);
 struct Rule {
     workload: WorkloadId,
     message: String,
-    /// ReplicaSets or revisions that have another template.
+    /// ReplicaSets or revisions that have another template. Revisions by their hashes too, because pods of DaemonSets have only those.
     others: BTreeSet<String>,
 }
 
@@ -122,12 +122,17 @@ impl Refusals {
                         && owner.name == *rule.workload.name
                         && revision.is_none_or(|revision| !rule.others.contains(revision))
                 }
+                WorkloadKind::DaemonSet => {
+                    owner.kind == "DaemonSet"
+                        && owner.name == *rule.workload.name
+                        && revision.is_none_or(|hash| !rule.others.contains(hash))
+                }
             }
         })
     }
 }
 
-/// The names of the ReplicaSets or revisions with another template of the workload.
+/// The names of the ReplicaSets or revisions with another template of the workload, and the hashes of the revisions.
 fn others(snapshot: &Snapshot, pod: &AskedPod) -> BTreeSet<String> {
     let Ok(template) = PodTemplateSpec::decode_tree(&pod.template) else { return BTreeSet::new() };
     let keepers = snapshot
@@ -141,7 +146,10 @@ fn others(snapshot: &Snapshot, pod: &AskedPod) -> BTreeSet<String> {
         };
         kept.is_some_and(|kept| !same_template(&kept, &template))
     };
-    keepers.filter(is_other).filter_map(|object| object["metadata"]["name"].as_str()).map(str::to_owned).collect()
+    let names = |object: &Value| {
+        [&object["metadata"]["name"], &object["metadata"]["labels"][REVISION]].map(|text| text.as_str().map(str::to_owned))
+    };
+    keepers.filter(is_other).flat_map(names).flatten().collect()
 }
 
 impl Reviewer for Refusals {

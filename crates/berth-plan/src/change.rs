@@ -23,6 +23,8 @@ pub struct Change {
     pub deployments: Edits,
     /// The change to all StatefulSets in manifests and edits.
     pub stateful_sets: Edits,
+    /// The change to all DaemonSets in manifests and edits.
+    pub daemon_sets: Edits,
     /// The server's dry-run results of manifests and edits, which replace them ([`Change::answered`]).
     pub served: Option<Vec<Value>>,
 }
@@ -125,7 +127,13 @@ impl Change {
     /// Replaces the manifests and edits by the server's dry-run results ([`crate::writes`]).
     #[must_use]
     pub fn answered(self, answers: Vec<Value>) -> Self {
-        Self { served: Some(answers), deployments: Edits::default(), stateful_sets: Edits::default(), ..self }
+        Self {
+            served: Some(answers),
+            deployments: Edits::default(),
+            stateful_sets: Edits::default(),
+            daemon_sets: Edits::default(),
+            ..self
+        }
     }
 
     /// The manifests of kinds that forecasts use.
@@ -192,6 +200,7 @@ impl Change {
         match kind {
             WorkloadKind::Deployment => &self.deployments,
             WorkloadKind::StatefulSet => &self.stateful_sets,
+            WorkloadKind::DaemonSet => &self.daemon_sets,
         }
     }
 }
@@ -218,6 +227,9 @@ impl Edits {
     fn patch(&self, kind: WorkloadKind, live: &Value) -> Result<Map<String, Value>, PlanError> {
         let mut patch = Map::new();
         if let Some(replicas) = self.replicas {
+            if kind == WorkloadKind::DaemonSet {
+                return Err(PlanError::Change("a DaemonSet has no replicas: it has a pod on each of its nodes".to_owned()));
+            }
             patch.insert("replicas".to_owned(), json!(replicas));
         }
         if !self.images.is_empty() {
@@ -226,8 +238,8 @@ impl Edits {
         match (kind, &self.policy) {
             (_, None) => (),
             (WorkloadKind::Deployment, Some(policy)) => drop(patch.insert("podReplacementPolicy".to_owned(), json!(policy))),
-            (WorkloadKind::StatefulSet, Some(_)) => {
-                return Err(PlanError::Change("a StatefulSet has no podReplacementPolicy; use --strategy".to_owned()));
+            (WorkloadKind::StatefulSet | WorkloadKind::DaemonSet, Some(_)) => {
+                return Err(PlanError::Change(format!("a {} has no podReplacementPolicy; use --strategy", kind.name())));
             }
         }
         if let Some(strategy) = &self.strategy {

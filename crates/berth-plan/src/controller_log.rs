@@ -170,6 +170,7 @@ impl PlanObserver for ControllerLog {
         let kind = match controller {
             "deployment" => WorkloadKind::Deployment,
             "statefulset" => WorkloadKind::StatefulSet,
+            "daemonset" => WorkloadKind::DaemonSet,
             _ => return,
         };
         let workload = WorkloadId::of_key(kind, key.clone());

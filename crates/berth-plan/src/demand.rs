@@ -50,18 +50,27 @@ impl Pods {
 }
 
 impl Demand {
-    /// The demand of one object. Zero if it is not a workload.
-    pub(crate) fn of(object: &Value) -> Self {
+    /// The demand of all objects together, on this number of nodes.
+    pub(crate) fn of_all(objects: &[Value], nodes: usize) -> Self {
+        let mut all = Self::default();
+        objects.iter().for_each(|object| all.add(Self::of(object, nodes)));
+        all
+    }
+
+    /// The demand of one object on this number of nodes. Zero if it is not a workload.
+    pub(crate) fn of(object: &Value, nodes: usize) -> Self {
         let is_owned = || entries(&object["metadata"]["ownerReferences"]).any(|owner| owner["controller"] == true);
-        let pods = || {
-            let count = object["spec"]["replicas"].as_u64().unwrap_or(1);
+        let pods = |count: u64| {
             // Includes the claims, of which each pod has its own.
             Pods { count, bytes: count.saturating_mul(object["spec"].to_string().len() as u64) }
         };
+        let replicas = || pods(object["spec"]["replicas"].as_u64().unwrap_or(1));
         match object["kind"].as_str() {
-            Some("Deployment" | "StatefulSet") => Self { wanted: pods(), sets: Pods::default() },
-            Some("ReplicaSet") if is_owned() => Self { wanted: Pods::default(), sets: pods() },
-            Some("ReplicaSet") => Self { wanted: pods(), sets: pods() },
+            Some("Deployment" | "StatefulSet") => Self { wanted: replicas(), sets: Pods::default() },
+            // Without any node, one is assumed.
+            Some("DaemonSet") => Self { wanted: pods((nodes as u64).max(1)), sets: Pods::default() },
+            Some("ReplicaSet") if is_owned() => Self { wanted: Pods::default(), sets: replicas() },
+            Some("ReplicaSet") => Self { wanted: replicas(), sets: replicas() },
             _ => Self::default(),
         }
     }
@@ -87,14 +96,6 @@ impl Demand {
     }
 }
 
-impl<'a> FromIterator<&'a Value> for Demand {
-    fn from_iter<I: IntoIterator<Item = &'a Value>>(objects: I) -> Self {
-        let mut all = Self::default();
-        objects.into_iter().for_each(|object| all.add(Self::of(object)));
-        all
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,11 +107,13 @@ mod tests {
 
     #[test]
     fn pods_and_what_their_templates_come_to_are_bounded_together() {
-        let check = |objects: &[Value]| objects.iter().collect::<Demand>().check().map(drop).map_err(|error| error.to_string());
+        let check = |objects: &[Value]| Demand::of_all(objects, 50_000).check().map(drop).map_err(|error| error.to_string());
         assert_eq!(check(&[workload("Deployment", 100_000, 10), workload("StatefulSet", 100_000, 10)]), Ok(()));
         let refused = check(&[workload("Deployment", 2_147_483_647, 10)]).expect_err("too many");
         assert_eq!(refused, "the workloads need 2147483647 pods together; a simulation creates at most 200000 pods");
         assert!(check(&[workload("Deployment", 100_000, 10), workload("ReplicaSet", 100_001, 10)]).is_err());
+        assert_eq!(check(&[workload("Deployment", 150_000, 10), workload("DaemonSet", 0, 10)]), Ok(()));
+        assert!(check(&[workload("Deployment", 150_001, 10), workload("DaemonSet", 0, 10)]).is_err(), "a pod on each of 50,000 nodes");
         assert!(check(&[workload("Deployment", 2_000, 600_000)]).is_err(), "few pods that are large");
         assert_eq!(check(&[workload("Pod", 2_147_483_647, 10)]), Ok(()), "nobody makes pods of it");
         let owned = |replicas: u64| {

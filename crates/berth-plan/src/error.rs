@@ -30,7 +30,7 @@ pub enum PlanError {
         writes: u64,
     },
     /// The change contains no workload that rolls out.
-    #[error("the change contains no Deployment or StatefulSet")]
+    #[error("the change contains no Deployment, StatefulSet or DaemonSet")]
     NoTarget,
     /// An object of the snapshot cannot be used.
     #[error("{kind} {name} of the snapshot cannot be used")]

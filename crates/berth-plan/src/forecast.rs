@@ -240,7 +240,7 @@ pub struct WaitSpan {
 pub struct Life {
     /// Its name. A future pod of a ReplicaSet will have another name.
     pub pod: String,
-    /// Its ReplicaSet, or its revision of the StatefulSet.
+    /// Its ReplicaSet, or its revision of the StatefulSet or DaemonSet.
     pub revision: String,
     /// Its states in order of time.
     pub states: Vec<LifeState>,
@@ -267,7 +267,7 @@ pub struct Lane {
     /// Since when.
     #[serde(rename = "atSeconds", serialize_with = "seconds")]
     pub at: Duration,
-    /// By ReplicaSet, or by revision of the StatefulSet.
+    /// By ReplicaSet, or by revision of the StatefulSet or DaemonSet.
     pub revisions: BTreeMap<String, PodCounts>,
 }
 

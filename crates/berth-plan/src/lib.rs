@@ -1,4 +1,4 @@
-//! Forecasts the effect of a change of Deployments and StatefulSets.
+//! Forecasts the effect of a change of Deployments, StatefulSets and DaemonSets.
 //!
 //! [`forecast`] puts a [`Snapshot`] of a cluster into a store and makes the [`Change`] there. The controllers, the scheduler and the API
 //! rules of `berth up` then continue in virtual time, over simulated nodes whose pods take as long as the cluster's pods did. The result is

@@ -16,8 +16,8 @@ use berth_store::{Entry, EventKind, env::Timestamp};
 use berth_workloads::{
     deployment::annotations,
     pod_state::PodState,
-    stateful_set::member_ordinal,
-    view::{BudgetView, DeploymentView, EventView, PodView, ReplicaSetView, StatefulSetView},
+    stateful_set::{REVISION_LABEL, member_ordinal},
+    view::{BudgetView, DaemonSetView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView},
     workload::{WorkloadId, WorkloadKind},
 };
 use serde::Deserialize;
@@ -43,6 +43,8 @@ pub(crate) struct Observer {
     before: BTreeMap<String, (String, Arc<Entry>)>,
     is_begun: bool,
     sets: BTreeMap<Uid, Set>,
+    /// The ControllerRevision with the highest number, by its owner: number and hash.
+    revisions: BTreeMap<Uid, (RolloutRevision, String)>,
     pods: Lookup<Uid, Pod>,
     /// Ready pods that become available by time alone.
     ripening: BTreeSet<(Timestamp, Uid)>,
@@ -122,6 +124,7 @@ impl Observer {
             before: BTreeMap::new(),
             is_begun: false,
             sets: BTreeMap::new(),
+            revisions: BTreeMap::new(),
             pods: Lookup::default(),
             ripening: BTreeSet::new(),
             nodes: Nodes::default(),
@@ -140,7 +143,17 @@ impl Observer {
         (self.began, self.progressed) = (now, now);
         let before = std::mem::take(&mut self.before);
         // Owners come before the objects that they own.
-        for plural in ["nodes", "resourcequotas", "poddisruptionbudgets", "deployments", "statefulsets", "replicasets", "pods"] {
+        for plural in [
+            "nodes",
+            "resourcequotas",
+            "poddisruptionbudgets",
+            "deployments",
+            "statefulsets",
+            "daemonsets",
+            "controllerrevisions",
+            "replicasets",
+            "pods",
+        ] {
             for (_, entry) in before.values().filter(|(of, _)| of == plural) {
                 self.put(plural, &Version { entry, object: known(entry).as_ref() }, now);
             }
@@ -187,6 +200,8 @@ impl Observer {
             "replicasets" => version.view().into_iter().for_each(|view| self.put_set(&view, now)),
             "deployments" => version.view().into_iter().for_each(|view| self.put_deployment(view, now)),
             "statefulsets" => version.view().into_iter().for_each(|view| self.put_stateful_set(view, now)),
+            "controllerrevisions" => version.view().into_iter().for_each(|view| self.put_revision(&view)),
+            "daemonsets" => version.view().into_iter().for_each(|view| self.put_daemon_set(view, now)),
             "nodes" => version.view().into_iter().for_each(|view| self.nodes.put(view)),
             "poddisruptionbudgets" => version.view().into_iter().for_each(|view| self.put_budget(&view, now)),
             "resourcequotas" => self.put_quota(version.entry, now),
@@ -240,6 +255,23 @@ impl Observer {
         tracked.uid = view.meta.uid.clone();
         tracked.view = LiveWorkload::StatefulSet(Box::new(view));
         self.judge(index, at);
+    }
+
+    fn put_daemon_set(&mut self, view: DaemonSetView, now: Timestamp) {
+        let Some(index) = self.tracked(WorkloadKind::DaemonSet, &view.meta.key()) else { return };
+        let at = self.at(now);
+        let tracked = &mut self.tracked[index];
+        tracked.uid = view.meta.uid.clone();
+        tracked.view = LiveWorkload::DaemonSet(Box::new(view));
+        self.judge(index, at);
+    }
+
+    fn put_revision(&mut self, view: &RevisionView) {
+        let (Some(owner), Some(hash)) = (view.meta.controller(), view.meta.labels.get(REVISION_LABEL)) else { return };
+        let known = self.revisions.entry(Uid::from(owner.uid.clone())).or_default();
+        if known.0 <= view.number {
+            *known = (view.number, hash.to_owned());
+        }
     }
 
     /// Records the end of a rollout if it goes no further and none of its actions is in progress.
@@ -342,12 +374,16 @@ impl Observer {
         let requests = if view.phase.is_finished() { Amounts::default() } else { asks() };
         let owner = view.meta.controller().map(|owner| Uid::from(owner.uid.clone())).unwrap_or_default();
         let set = self.sets.get(&owner).filter(|set| set.target.is_some());
-        let workload = self.tracked.iter().position(|tracked| tracked.id.kind == WorkloadKind::StatefulSet && tracked.uid == owner);
+        let workload = self.tracked.iter().position(|tracked| tracked.id.kind != WorkloadKind::Deployment && tracked.uid == owner);
         let (target, owner, revision) = match (set, workload) {
             (Some(set), _) => (set.target, set.name.clone(), set.name.clone()),
             (None, Some(index)) => {
-                let revision = view.meta.labels.get("controller-revision-hash").map(ToString::to_string).unwrap_or_default();
-                (Some(index), self.tracked[index].id.name.to_string(), revision)
+                let id = &self.tracked[index].id;
+                let revision = view.meta.labels.get(REVISION_LABEL).unwrap_or_default();
+                // Pods of a DaemonSet have only the hash of their revision.
+                let is_hash = id.kind == WorkloadKind::DaemonSet;
+                let revision = if is_hash { named_revision(&id.name, revision) } else { revision.to_owned() };
+                (Some(index), id.name.to_string(), revision)
             }
             (None, None) => (None, String::new(), String::new()),
         };
@@ -588,8 +624,12 @@ impl Observer {
 
     /// The revision of a workload's template, in the form that its pods refer to.
     pub(crate) fn newest(&self, index: usize) -> Option<String> {
-        if let LiveWorkload::StatefulSet(view) = &self.tracked[index].view {
-            return Some(view.status.update_revision.clone()).filter(|name| !name.is_empty());
+        match &self.tracked[index].view {
+            LiveWorkload::StatefulSet(view) => return Some(view.status.update_revision.clone()).filter(|name| !name.is_empty()),
+            LiveWorkload::DaemonSet(view) => {
+                return self.revisions.get(&view.meta.uid).map(|(_, hash)| named_revision(&view.meta.name, hash));
+            }
+            LiveWorkload::Nothing | LiveWorkload::Deployment(_) => (),
         }
         let own = self.sets.values().filter(|set| set.target == Some(index) && set.number.is_some());
         own.max_by_key(|set| set.number).map(|set| set.name.clone())
@@ -616,6 +656,11 @@ impl Observer {
         };
         self.quotas.iter().map(peak).collect()
     }
+}
+
+/// A revision of a DaemonSet, from its hash.
+fn named_revision(set: &str, hash: &str) -> String {
+    format!("{set}-{hash}")
 }
 
 #[derive(Deserialize)]

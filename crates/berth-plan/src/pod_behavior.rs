@@ -117,7 +117,8 @@ impl PodBehaviors {
         let mut found: BTreeMap<(String, String), Option<Failure>> = BTreeMap::new();
         for pod in snapshot.of_kinds(&["Pod"]) {
             let (Some(namespace), Some(name)) = (pod["metadata"]["namespace"].as_str(), pod["metadata"]["name"].as_str()) else { continue };
-            let is_set = entries(&pod["metadata"]["ownerReferences"]).any(|owner| owner["kind"] == "ReplicaSet");
+            let is_set =
+                entries(&pod["metadata"]["ownerReferences"]).any(|owner| owner["kind"] == "ReplicaSet" || owner["kind"] == "DaemonSet");
             let Some((owner, _)) = name.rsplit_once('-').filter(|_| is_set) else { continue };
             let ready =
                 entries(&pod["status"]["conditions"]).any(|condition| condition["type"] == "Ready" && condition["status"] == "True");

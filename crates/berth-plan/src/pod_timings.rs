@@ -114,7 +114,7 @@ impl LearnedTimings {
                 learned.stops.entry(key).or_default().push(took);
             }
         }
-        for workload in snapshot.of_kinds(&["Deployment", "StatefulSet"]) {
+        for workload in snapshot.of_kinds(&["Deployment", "StatefulSet", "DaemonSet"]) {
             if let Some(key) = id_of(workload) {
                 let template = &workload["spec"]["template"];
                 learned.graces.insert(key.clone(), grace(&template["spec"]));
@@ -288,6 +288,7 @@ pub(crate) fn workload_of(pod: &Value) -> Option<WorkloadId> {
     let name = owner["name"].as_str()?;
     match owner["kind"].as_str()? {
         "StatefulSet" => Some(WorkloadId::new(WorkloadKind::StatefulSet, namespace, name)),
+        "DaemonSet" => Some(WorkloadId::new(WorkloadKind::DaemonSet, namespace, name)),
         "ReplicaSet" => Some(WorkloadId::new(WorkloadKind::Deployment, namespace, name.rsplit_once('-')?.0)),
         _ => None,
     }
@@ -303,6 +304,7 @@ pub(crate) fn workloads_by_pod_name(namespace: &str, pod: &str) -> Vec<WorkloadI
     if let Some((deployment, _)) = owner.rsplit_once('-') {
         keys.push(WorkloadId::new(WorkloadKind::Deployment, namespace, deployment));
     }
+    keys.push(WorkloadId::new(WorkloadKind::DaemonSet, namespace, owner));
     keys
 }
 

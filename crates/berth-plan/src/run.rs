@@ -21,7 +21,7 @@ use berth_node::kubelet::KnownObjects;
 use berth_registry::Reviewer;
 use berth_store::env::Timestamp;
 use berth_workloads::{
-    cause::{self, DeploymentFacts, StatefulSetFacts},
+    cause::{self, DaemonSetFacts, DeploymentFacts, StatefulSetFacts},
     resources::{PODS, REPLICA_SETS},
     view::{PodView, ReplicaSetView, View},
     workload::WorkloadId,
@@ -86,7 +86,8 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
         Some(controllers) => (controllers, "somebody says so".to_owned()),
         None => snapshot.controllers(),
     };
-    let mut demand = snapshot.objects.iter().collect::<Demand>().check()?;
+    let node_count = snapshot.of_kinds(&["Node"]).count();
+    let mut demand = Demand::of_all(&snapshot.objects, node_count).check()?;
     let timings = timings(snapshot, suppositions, change, &targets);
     let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
     let begins = snapshot.at - WARM_UP;
@@ -110,8 +111,8 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     observer.begin(simulation.now(), |entry| simulation.written_lately(entry));
     let changed = change.outcome(&mut simulation)?;
     for object in &changed {
-        demand.subtract(Demand::of(&object.before));
-        demand.add(Demand::of(&object.after));
+        demand.subtract(Demand::of(&object.before, node_count));
+        demand.add(Demand::of(&object.after, node_count));
     }
     demand.check()?;
     let is_changed = |workload: &WorkloadId| changed.iter().any(|object| object.is_news() && object.is_of(workload));
@@ -145,7 +146,7 @@ struct Found<'a> {
 /// The timings of all workloads in the snapshot and in the change.
 fn timings(snapshot: &Snapshot, suppositions: &Suppositions, change: &Change, targets: &[WorkloadId]) -> BTreeMap<WorkloadId, Timings> {
     let learned = LearnedTimings::from(snapshot, &change.namespaced());
-    let known = snapshot.of_kinds(&["Deployment", "StatefulSet"]).filter_map(id_of);
+    let known = snapshot.of_kinds(&["Deployment", "StatefulSet", "DaemonSet"]).filter_map(id_of);
     let timed = |id: WorkloadId| (id.clone(), learned.of(&id, suppositions.start, suppositions.stop));
     known.chain(targets.iter().cloned()).map(timed).collect()
 }
@@ -335,6 +336,9 @@ fn causes(simulation: &Simulation, tracked: &TrackedWorkload) -> Vec<String> {
         }
         LiveWorkload::StatefulSet(set) => {
             cause::of_stateful_set(&StatefulSetFacts { set, pods: &pods, events: &events, unobserved_since: None, now })
+        }
+        LiveWorkload::DaemonSet(set) => {
+            cause::of_daemon_set(&DaemonSetFacts { set, pods: &pods, events: &events, unobserved_since: None, now })
         }
         LiveWorkload::Nothing => return Vec::new(),
     };

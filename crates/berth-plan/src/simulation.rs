@@ -64,7 +64,7 @@ const WRITES_MAX: u64 = 20_000_000;
 /// How long provisioning takes.
 const PROVISION_LATENCY: Duration = Duration::from_secs(5);
 /// The controllers that run. Nodes do not fail meanwhile, and neither garbage collection nor Services affect a rollout.
-const CONTROLLERS: &str = "deployment,disruption,persistentvolume-binder,replicaset,resourcequota,statefulset";
+const CONTROLLERS: &str = "daemonset,deployment,disruption,persistentvolume-binder,replicaset,resourcequota,statefulset";
 /// The field manager of the change.
 const MANAGER: &str = "berth-plan";
 

@@ -71,8 +71,15 @@ pub static KINDS: &[SnapshotKind] = &[
     kind(("policy", "v1"), "PodDisruptionBudget", "poddisruptionbudgets", SnapshotScope::Namespace, "assuming no disruption budget"),
     kind(APPS, "Deployment", "deployments", SnapshotScope::Namespace, "there is nothing to plan from"),
     kind(APPS, "StatefulSet", "statefulsets", SnapshotScope::Namespace, "there is nothing to plan from"),
+    kind(APPS, "DaemonSet", "daemonsets", SnapshotScope::Namespace, "assuming no DaemonSets"),
     kind(APPS, "ReplicaSet", "replicasets", SnapshotScope::Namespace, "assuming that every rollout creates a new one"),
-    kind(APPS, "ControllerRevision", "controllerrevisions", SnapshotScope::Namespace, "assuming StatefulSets without history"),
+    kind(
+        APPS,
+        "ControllerRevision",
+        "controllerrevisions",
+        SnapshotScope::Namespace,
+        "assuming StatefulSets and DaemonSets without history",
+    ),
     kind(CORE, "Pod", "pods", SnapshotScope::All, "assuming no pods"),
 ];
 
@@ -153,7 +160,7 @@ impl Snapshot {
     /// The probable kind of the cluster's controllers, and the evidence for it.
     #[must_use]
     pub fn controllers(&self) -> (Controllers, String) {
-        let workloads = || self.of_kinds(&["Deployment", "ReplicaSet", "StatefulSet"]);
+        let workloads = || self.of_kinds(&["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"]);
         let manages =
             |name: &str| workloads().any(|object| entries(&object["metadata"]["managedFields"]).any(|entry| entry["manager"] == name));
         let of_berth =
@@ -213,7 +220,7 @@ impl Snapshot {
         self.objects.iter().filter_map(|object| {
             let spec = match object["kind"].as_str()? {
                 "Pod" => &object["spec"],
-                "Deployment" | "ReplicaSet" | "StatefulSet" => &object["spec"]["template"]["spec"],
+                "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => &object["spec"]["template"]["spec"],
                 _ => return None,
             };
             Some((object["metadata"]["namespace"].as_str().unwrap_or("default"), spec))

@@ -8,15 +8,15 @@ use berth_api::{
     FeatureGates, Gate,
     apps::{DeploymentStatus, steps},
 };
-use berth_identity::{Ordinal, Uid};
+use berth_identity::{Generation, Ordinal, Uid};
 use berth_workloads::{
-    Wait,
+    Wait, daemon_set,
     deployment::{
         limits::{Limits, Size},
         progress::{Goal, deadline, is_complete},
     },
     stateful_set::{EffectiveStrategy, ordinals, partition, strategy},
-    view::{DeploymentStrategy, DeploymentView, PodReplacementPolicy, StatefulSetView},
+    view::{DaemonSetView, DaemonUpdate, DeploymentStrategy, DeploymentView, PodReplacementPolicy, StatefulSetView},
     workload::WorkloadId,
 };
 use std::{
@@ -65,6 +65,7 @@ pub(crate) enum LiveWorkload {
     Nothing,
     Deployment(Box<DeploymentView>),
     StatefulSet(Box<StatefulSetView>),
+    DaemonSet(Box<DaemonSetView>),
 }
 
 impl LiveWorkload {
@@ -73,6 +74,10 @@ impl LiveWorkload {
             Self::Nothing => false,
             Self::Deployment(view) => is_complete(goal(view, view.spec.replicas.unwrap_or(1).into(), gates), &view.status),
             Self::StatefulSet(view) => is_set_complete(view, gates),
+            Self::DaemonSet(view) => {
+                let updated = view.status.updated_number_scheduled.unwrap_or(0);
+                has_its_daemons(view) && view.status.desired_number_scheduled <= updated
+            }
         }
     }
 
@@ -96,11 +101,15 @@ impl LiveWorkload {
                 is_complete(goal(view, sizes(), gates), &status)
             }
             Self::StatefulSet(view) => has_its_pods(view),
+            Self::DaemonSet(view) => has_its_daemons(view),
         }
     }
 
     /// The limits of the strategy. `None` if it has none.
     pub(crate) fn size(&self) -> Option<Size> {
+        if let Self::DaemonSet(view) = self {
+            return size_of_daemon_set(view);
+        }
         let Self::Deployment(view) = self else { return None };
         let strategy = view.choices.strategy.clone().ok().filter(|strategy| *strategy == DeploymentStrategy::RollingUpdate)?;
         let replicas = view.spec.replicas.unwrap_or(1);
@@ -118,6 +127,7 @@ impl LiveWorkload {
             Self::Nothing => 0,
             Self::Deployment(view) => view.spec.min_ready_seconds,
             Self::StatefulSet(view) => view.spec.min_ready_seconds,
+            Self::DaemonSet(view) => view.spec.min_ready_seconds.unwrap_or(0),
         }
     }
 
@@ -144,6 +154,10 @@ impl LiveWorkload {
                 };
                 format!("{strategy}, {}", view.spec.pod_management_policy)
             }
+            Self::DaemonSet(view) => match view.choices {
+                DaemonUpdate::RollingUpdate => "RollingUpdate, a pod on each node".to_owned(),
+                DaemonUpdate::OnDelete => "OnDelete, a pod on each node".to_owned(),
+            },
         }
     }
 
@@ -152,6 +166,7 @@ impl LiveWorkload {
             Self::Nothing => 0,
             Self::Deployment(view) => view.spec.replicas.unwrap_or(1).into(),
             Self::StatefulSet(view) => view.spec.replicas.unwrap_or(1).into(),
+            Self::DaemonSet(view) => view.status.desired_number_scheduled.into(),
         }
     }
 
@@ -167,6 +182,7 @@ impl LiveWorkload {
                 longest.unwrap_or_default().min(DEADLINE_MAX) + seconds(view.spec.min_ready_seconds) + step
             }
             Self::StatefulSet(view) => seconds(view.spec.min_ready_seconds),
+            Self::DaemonSet(view) => seconds(view.spec.min_ready_seconds.unwrap_or(0)),
         }
     }
 }
@@ -182,6 +198,22 @@ fn has_its_pods(view: &StatefulSetView) -> bool {
     let (status, wanted) = (&view.status, view.spec.replicas.unwrap_or(1));
     let is_observed = status.observed_generation >= view.meta.generation;
     is_observed && [status.replicas, status.ready_replicas, status.available_replicas] == [wanted; 3]
+}
+
+/// Whether each node that should run a pod of the set has an available one, and no other node has any.
+fn has_its_daemons(view: &DaemonSetView) -> bool {
+    let status = &view.status;
+    let is_observed = view.meta.generation.0 <= status.observed_generation.unwrap_or(0);
+    let wanted = status.desired_number_scheduled;
+    is_observed && [status.current_number_scheduled, status.number_available.unwrap_or(0)] == [wanted; 2] && status.number_misscheduled == 0
+}
+
+/// The limits of a rolling update on the present number of nodes.
+fn size_of_daemon_set(view: &DaemonSetView) -> Option<Size> {
+    let nodes = u32::try_from(view.status.desired_number_scheduled).unwrap_or(0);
+    let daemon_set::Limits { surge, unavailable } = daemon_set::Limits::of(view, nodes);
+    let limits = Limits { surge: surge.into(), unavailable: unavailable.into() };
+    (view.choices == DaemonUpdate::RollingUpdate).then(|| Size::new(DeploymentStrategy::RollingUpdate, nodes.into(), limits))
 }
 
 fn is_set_complete(view: &StatefulSetView, gates: &FeatureGates) -> bool {
@@ -273,6 +305,11 @@ impl TrackedWorkload {
             LiveWorkload::StatefulSet(view) => {
                 let status = &view.status;
                 (status.updated_replicas, status.available_replicas, status.observed_generation, view.meta.generation)
+            }
+            LiveWorkload::DaemonSet(view) => {
+                let status = &view.status;
+                let observed = Generation(status.observed_generation.unwrap_or(0));
+                (status.updated_number_scheduled.unwrap_or(0), status.number_available.unwrap_or(0), observed, view.meta.generation)
             }
         };
         let (wanted, terminating) = (self.replicas(), self.tally.all().terminating);

@@ -33,8 +33,9 @@ pub const DASHBOARD: &str = "berth:dashboard";
 #[must_use]
 pub fn dashboard_role() -> ClusterRole {
     let core = ["events", "nodes", "persistentvolumeclaims", "pods", "resourcequotas"];
-    let apps = ["controllerrevisions", "deployments", "replicasets", "statefulsets"];
-    let rules = vec![rule("", &core, READ), rule("apps", &apps, READ), rule("apps", &["deployments", "statefulsets"], &["patch"])];
+    let apps = ["controllerrevisions", "daemonsets", "deployments", "replicasets", "statefulsets"];
+    let changed = ["daemonsets", "deployments", "statefulsets"];
+    let rules = vec![rule("", &core, READ), rule("apps", &apps, READ), rule("apps", &changed, &["patch"])];
     role(DASHBOARD, rules)
 }
 
@@ -387,6 +388,7 @@ mod tests {
         for (resource, verbs) in [
             ("deployments", "get list patch watch"),
             ("statefulsets", "get list patch watch"),
+            ("daemonsets", "get list patch watch"),
             ("replicasets", "get list watch"),
             ("controllerrevisions", "get list watch"),
             ("deployments/scale", ""),

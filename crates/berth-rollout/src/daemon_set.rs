@@ -1,29 +1,166 @@
-//! How far a DaemonSet's rollout is, in kubectl's words.
+//! How far a DaemonSet's rollout is, in kubectl's words, and what it waits for: the waits of the very plan that its controller makes.
 
-use berth_workloads::view::{DaemonSetView, DaemonUpdate};
+use crate::status::{Replicas, RolloutProgress, RolloutStage, RolloutStatus};
+use berth_controllers::{
+    cache::Known,
+    daemon_set::{Belongings as AllBelongings, observe},
+    pods::PodIndex,
+};
+use berth_workloads::{
+    cause::{Causes, Replacement},
+    daemon_set::{self, DaemonSetState, FailedPods},
+    stateful_set::revision_data,
+    view::{DaemonNodeView, DaemonSetView, DaemonUpdate, PodView, RevisionView},
+};
+use jiff::Timestamp;
+use std::sync::Arc;
 
-/// What is left to do, in the words of `kubectl rollout status`; `None` if nothing is. With `OnDelete`, pods of older templates count too.
+/// What belongs to a set; `None` where it cannot be read.
+#[derive(Debug, Default)]
+pub struct Belongings {
+    /// ControllerRevisions of its namespace.
+    pub revisions: Option<Vec<Arc<RevisionView>>>,
+    /// Pods of its namespace.
+    pub pods: Option<Vec<Arc<PodView>>>,
+    /// All nodes.
+    pub nodes: Option<Vec<Arc<DaemonNodeView>>>,
+}
+
+/// The status of a set's rollout, by kubectl's rule. `causes` is what blocks it.
+#[must_use]
+pub fn status(set: &DaemonSetView, of: &Belongings, causes: Causes, now: Timestamp) -> RolloutStatus {
+    with_waits(set, of, (progress(set), causes), now)
+}
+
+/// The same, but complete only if no pod runs on a node where none should run: kubectl's rule does not count those.
+#[must_use]
+pub fn explain(set: &DaemonSetView, of: &Belongings, causes: Causes, now: Timestamp) -> RolloutStatus {
+    let progress = progress(set);
+    let misplaced = set.status.number_misscheduled;
+    let progress = if progress.state == RolloutStage::Complete && 0 < misplaced {
+        waiting(format!("Waiting for {misplaced} pods to be deleted on nodes where none should run..."))
+    } else {
+        progress
+    };
+    with_waits(set, of, (progress, causes), now)
+}
+
+fn with_waits(set: &DaemonSetView, of: &Belongings, (progress, causes): (RolloutProgress, Causes), now: Timestamp) -> RolloutStatus {
+    let is_complete = progress.state == RolloutStage::Complete;
+    let waits = if is_complete { None } else { state(set, of, now).map(|state| daemon_set::plan(&state).waits) };
+    let causes = if is_complete { Causes::default() } else { causes };
+    let status = &set.status;
+    let is_own = |pod: &&Arc<PodView>| pod.is_terminating() && pod.meta.is_controlled_by(&set.meta.uid);
+    let terminating = of.pods.as_ref().map(|pods| i32::try_from(pods.iter().filter(is_own).count()).unwrap_or(i32::MAX));
+    RolloutStatus {
+        revision: newest(set, of).map(|revision| revision.number),
+        progress,
+        rollback: None,
+        goes_back_to: None,
+        phase: None,
+        replicas: Replicas {
+            wanted: status.desired_number_scheduled,
+            total: status.current_number_scheduled,
+            updated: status.updated_number_scheduled.unwrap_or(0),
+            available: status.number_available.unwrap_or(0),
+            terminating,
+        },
+        causes: causes.list,
+        waits: waits.unwrap_or_default(),
+        unready_pods: Vec::new(),
+        requeue_at: causes.look_again,
+    }
+}
+
+/// The revision of the set's template: the one with the highest number, if there are several.
+#[must_use]
+pub fn newest<'r>(set: &DaemonSetView, of: &'r Belongings) -> Option<&'r Arc<RevisionView>> {
+    let data = revision_data(&set.spec.template);
+    let own = of.revisions.iter().flatten().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid) && *revision.data == data);
+    own.max_by_key(|revision| revision.number)
+}
+
+/// The state that the set's controller plans from; `None` if its revisions, its pods or the nodes cannot be read. The backoff after failed pods is
+/// known to the controller only.
+#[must_use]
+pub fn state(set: &DaemonSetView, of: &Belongings, now: Timestamp) -> Option<DaemonSetState> {
+    let pods: Known<PodView, PodIndex> = of.pods.as_ref()?.iter().cloned().collect();
+    let (revisions, nodes) = (of.revisions.as_ref()?.iter().cloned().collect(), of.nodes.as_ref()?.iter().cloned().collect());
+    let all = AllBelongings { revisions: &revisions, pods: pods.index(), nodes: &nodes };
+    Some(observe(&Arc::new(set.clone()), all, FailedPods::default(), now))
+}
+
+/// States whether an update of the set replaces pods that fail.
+#[must_use]
+pub fn replacement(set: &DaemonSetView) -> Replacement {
+    match set.choices {
+        DaemonUpdate::RollingUpdate => Replacement::ByItself,
+        DaemonUpdate::OnDelete => Replacement::OnDeletion,
+    }
+}
+
+/// What is left to do until its pods are available, in the words of `kubectl rollout status`; `None` if nothing is. With `OnDelete`, pods of older
+/// templates count too: a client that applies a manifest does not wait for manual deletions.
 #[must_use]
 pub fn pending(set: &DaemonSetView) -> Option<String> {
-    let status = &set.status;
-    if status.observed_generation.unwrap_or(0) < set.meta.generation.0 {
-        return Some("Waiting for daemon set spec update to be observed...".to_owned());
+    match set.choices {
+        DaemonUpdate::RollingUpdate => unobserved(set).or_else(|| outdated(set)),
+        DaemonUpdate::OnDelete => unobserved(set),
     }
-    let (desired, name) = (status.desired_number_scheduled, &set.meta.name);
-    let (updated, available) = (status.updated_number_scheduled.unwrap_or(0), status.number_available.unwrap_or(0));
-    if set.choices == DaemonUpdate::RollingUpdate && updated < desired {
-        let counts = format!("{updated} out of {desired} new pods have been updated...");
-        return Some(format!("Waiting for daemon set {name:?} rollout to finish: {counts}"));
+    .or_else(|| unavailable(set))
+}
+
+/// Its progress according to the set alone. For rolling updates in kubectl's words and order; kubectl refuses `OnDelete`.
+#[must_use]
+pub fn progress(set: &DaemonSetView) -> RolloutProgress {
+    let name = &set.meta.name;
+    if set.meta.deleted.is_some() {
+        return waiting(format!("daemon set \"{name}\" is being deleted"));
     }
+    let outdated = match set.choices {
+        DaemonUpdate::RollingUpdate => outdated(set),
+        DaemonUpdate::OnDelete => undeleted(set),
+    };
+    match unobserved(set).or(outdated).or_else(|| unavailable(set)) {
+        Some(message) => waiting(message),
+        None => RolloutProgress { state: RolloutStage::Complete, message: format!("daemon set \"{name}\" successfully rolled out") },
+    }
+}
+
+fn unobserved(set: &DaemonSetView) -> Option<String> {
+    let is_observed = set.meta.generation.0 <= set.status.observed_generation.unwrap_or(0);
+    (!is_observed).then(|| "Waiting for daemon set spec update to be observed...".to_owned())
+}
+
+fn outdated(set: &DaemonSetView) -> Option<String> {
+    let (desired, name) = (set.status.desired_number_scheduled, &set.meta.name);
+    let updated = set.status.updated_number_scheduled.unwrap_or(0);
+    let counts = || format!("{updated} out of {desired} new pods have been updated...");
+    (updated < desired).then(|| format!("Waiting for daemon set {name:?} rollout to finish: {}", counts()))
+}
+
+fn undeleted(set: &DaemonSetView) -> Option<String> {
+    let (current, updated) = (set.status.current_number_scheduled, set.status.updated_number_scheduled.unwrap_or(0));
+    let counts = || format!("{updated} out of {current} pods have the newest template...");
+    (updated < current).then(|| format!("Waiting for pods to be deleted manually: {}", counts()))
+}
+
+fn unavailable(set: &DaemonSetView) -> Option<String> {
+    let (desired, name) = (set.status.desired_number_scheduled, &set.meta.name);
+    let available = set.status.number_available.unwrap_or(0);
     let counts = || format!("{available} of {desired} updated pods are available...");
     (available < desired).then(|| format!("Waiting for daemon set {name:?} rollout to finish: {}", counts()))
+}
+
+fn waiting(message: String) -> RolloutProgress {
+    RolloutProgress { state: RolloutStage::Waiting, message }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_identity::Revision;
-    use berth_workloads::view::View;
+    use berth_identity::{Revision, RolloutRevision};
+    use berth_workloads::{Wait, view::View};
     use serde_json::{Value, json};
 
     #[test]
@@ -43,5 +180,91 @@ mod tests {
         check("RollingUpdate", status(3, 3), None);
         check("OnDelete", status(0, 3), None);
         check("OnDelete", status(0, 2), Some(available));
+    }
+
+    fn bytes(value: &Value) -> Vec<u8> {
+        value.to_string().into_bytes()
+    }
+
+    fn set(strategy: &Value, status: &Value) -> DaemonSetView {
+        let template = json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "main", "image": "agent:2"}]}});
+        let spec = json!({"selector": {"matchLabels": {"app": "agent"}}, "template": template, "updateStrategy": strategy});
+        let metadata = json!({"name": "agent", "namespace": "shop", "uid": "d", "generation": 2});
+        DaemonSetView::decode(&bytes(&json!({"metadata": metadata, "spec": spec, "status": status})), Revision(1)).expect("a set")
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_767_225_600 + second).expect("in range")
+    }
+
+    /// Three nodes: the pod of one has the newest template and is not ready, the other two are outdated.
+    fn belongings(set: &DaemonSetView) -> Belongings {
+        let owner = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d", "controller": true}]);
+        let meta = |name: &str, hash: &str| {
+            json!({"name": name, "namespace": "shop", "uid": name, "labels": {"app": "agent", "controller-revision-hash": hash},
+                "ownerReferences": owner})
+        };
+        let revision = |name: &str, number: i64, data: Value| {
+            let object = json!({"metadata": meta(name, name), "revision": number, "data": data});
+            Arc::new(RevisionView::decode(&bytes(&object), Revision(1)).expect("a revision"))
+        };
+        let pod = |node: &str, hash: &str, ready: &str| {
+            let conditions = json!([{"type": "Ready", "status": ready, "lastTransitionTime": at(0)}]);
+            let object =
+                json!({"metadata": meta(node, hash), "spec": {"nodeName": node}, "status": {"phase": "Running", "conditions": conditions}});
+            Arc::new(PodView::decode(&bytes(&object), Revision(1)).expect("a pod"))
+        };
+        let node = |name: &str| {
+            Arc::new(DaemonNodeView::decode(&bytes(&json!({"metadata": {"name": name, "uid": name}})), Revision(1)).expect("a node"))
+        };
+        let old = json!({"spec": {"template": {"$patch": "replace"}}});
+        Belongings {
+            revisions: Some(vec![revision("agent-1", 1, old), revision("agent-2", 2, revision_data(&set.spec.template))]),
+            pods: Some(vec![pod("a", "agent-2", "False"), pod("b", "agent-1", "True"), pod("c", "agent-1", "True")]),
+            nodes: Some(["a", "b", "c"].map(node).to_vec()),
+        }
+    }
+
+    fn counts(updated: i32, available: i32) -> Value {
+        json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "currentNumberScheduled": 3, "updatedNumberScheduled": updated, "numberAvailable": available})
+    }
+
+    #[test]
+    fn a_rollout_shows_the_waits_of_its_controllers_plan() {
+        let set = set(&json!({"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1}}), &counts(1, 2));
+        let of = belongings(&set);
+        let found = status(&set, &of, Causes::default(), at(5));
+        let waits: Vec<_> = found.waits.iter().map(ToString::to_string).collect();
+        assert_eq!(waits, ["waiting for 1 of 3 pods to become available"]);
+        assert_eq!(found.revision, Some(RolloutRevision(2)));
+        assert_eq!((found.replicas.wanted, found.replicas.updated, found.replicas.terminating), (3, 1, Some(0)));
+        let unread = Belongings { nodes: None, ..of };
+        assert!(status(&set, &unread, Causes::default(), at(5)).waits.is_empty(), "a plan without nodes would delete every pod");
+    }
+
+    #[test]
+    fn pods_that_only_a_client_deletes_are_waited_for() {
+        let set = set(&json!({"type": "OnDelete"}), &counts(1, 3));
+        let found = status(&set, &belongings(&set), Causes::default(), at(5));
+        assert_eq!(
+            found.progress,
+            waiting("Waiting for pods to be deleted manually: 1 out of 3 pods have the newest template...".to_owned())
+        );
+        assert_eq!(found.waits, [Wait::DeletionByHand { pods: 2 }]);
+        assert_eq!((pending(&set), replacement(&set)), (None, Replacement::OnDeletion));
+    }
+
+    #[test]
+    fn a_set_is_explained_as_complete_when_no_node_has_a_pod_too_many() {
+        let mut status = counts(3, 3);
+        let message = |status: &Value| {
+            let set = set(&json!({"type": "RollingUpdate"}), status);
+            let explained = explain(&set, &belongings(&set), Causes::default(), at(5));
+            (explained.progress.state, explained.progress.message)
+        };
+        assert_eq!(message(&status), (RolloutStage::Complete, "daemon set \"agent\" successfully rolled out".to_owned()));
+        status["numberMisscheduled"] = json!(1);
+        let text = "Waiting for 1 pods to be deleted on nodes where none should run...";
+        assert_eq!(message(&status), (RolloutStage::Waiting, text.to_owned()));
     }
 }

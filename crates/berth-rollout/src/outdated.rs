@@ -2,11 +2,11 @@
 
 use berth_workloads::{
     deployment::annotations,
-    view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView},
+    view::{DaemonSetView, DeploymentView, PodView, ReplicaSetView, RevisionView, StatefulSetView},
 };
 use std::sync::Arc;
 
-/// The label that a `StatefulSet` gives its pods.
+/// The label that StatefulSets and DaemonSets give their pods.
 const REVISION: &str = "controller-revision-hash";
 
 /// Those of `ReplicaSets` of earlier revisions.
@@ -27,6 +27,16 @@ pub fn of_stateful_set(set: &StatefulSetView, pods: &[Arc<PodView>]) -> Vec<Stri
         return Vec::new();
     }
     let has_another = |pod: &&Arc<PodView>| pod.meta.labels.get(REVISION).is_some_and(|revision| revision != wanted);
+    pods.iter().filter(has_another).map(|pod| pod.meta.name.to_string()).collect()
+}
+
+/// Those of other revisions than that of the set's template. `None`: it is not known, or its controller has not created it.
+#[must_use]
+pub fn of_daemon_set(set: &DaemonSetView, newest: Option<&RevisionView>, pods: &[Arc<PodView>]) -> Vec<String> {
+    let Some(wanted) = newest.map(|revision| revision.meta.labels.get(REVISION).unwrap_or(&revision.meta.name)) else { return Vec::new() };
+    let has_another = |pod: &&Arc<PodView>| {
+        pod.meta.is_controlled_by(&set.meta.uid) && pod.meta.labels.get(REVISION).is_some_and(|revision| revision != wanted)
+    };
     pods.iter().filter(has_another).map(|pod| pod.meta.name.to_string()).collect()
 }
 
@@ -51,6 +61,18 @@ mod tests {
             .map(|(name, revision)| Arc::new(view(&json!({"metadata": {"name": name, "labels": {"controller-revision-hash": revision}}}))));
         assert_eq!(of_stateful_set(&set(3), &pods), ["db-1"]);
         assert_eq!(of_stateful_set(&set(2), &pods), [""; 0], "it is not known yet what is wanted");
+    }
+
+    /// Pods name a DaemonSet's revision by its hash, not by its name.
+    #[test]
+    fn pods_without_the_hash_of_a_daemon_sets_template_are_outdated() {
+        let owners = json!([{"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "agent", "uid": "d", "controller": true}]);
+        let set = view(&json!({"metadata": {"name": "agent", "uid": "d"}, "spec": {"selector": {}, "template": {}}}));
+        let meta = |name: &str, hash: &str| json!({"name": name, "uid": name, "labels": {"controller-revision-hash": hash}, "ownerReferences": owners});
+        let newest: RevisionView = view(&json!({"metadata": meta("agent-good", "good"), "revision": 2, "data": {}}));
+        let pods = ["good", "broken"].map(|hash| Arc::new(view(&json!({"metadata": meta(hash, hash)}))));
+        assert_eq!(of_daemon_set(&set, Some(&newest), &pods), ["broken"]);
+        assert_eq!(of_daemon_set(&set, None, &pods), [""; 0]);
     }
 
     #[test]

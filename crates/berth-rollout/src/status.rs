@@ -120,7 +120,7 @@ pub enum RolloutStage {
 /// Pods, by the workload's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Replicas {
-    /// `spec.replicas`.
+    /// `spec.replicas`. Of a DaemonSet: the number of nodes that should run its pod.
     pub wanted: i32,
     /// `status.replicas`.
     pub total: i32,
@@ -128,7 +128,7 @@ pub struct Replicas {
     pub updated: i32,
     /// `status.availableReplicas`.
     pub available: i32,
-    /// Being deleted and still there; not known of a StatefulSet whose pods cannot be read.
+    /// Being deleted and still there; not known of a StatefulSet or a DaemonSet whose pods cannot be read.
     pub terminating: Option<i32>,
 }
 

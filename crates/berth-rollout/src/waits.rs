@@ -104,11 +104,11 @@ pub fn of_replica_set(set: &Arc<ReplicaSetView>, sets: &Sets, pods: &mut PodInde
     workloads::plan(&replica_set::observe(set, sets, pods, inputs)).waits
 }
 
-/// The same of a set that is observed by itself; `pods` are those of its namespace. One that is being deleted waits for nothing else.
+/// The same of a ReplicaSet or a ReplicationController that is observed by itself; `pods` are those of its namespace. One that is being deleted waits for nothing else.
 #[must_use]
 pub fn of_set_alone(set: &ReplicaSetView, pods: &[Arc<PodView>], gates: &FeatureGates, now: Timestamp) -> Vec<Wait> {
     if set.meta.deleted.is_some() {
-        return vec![Wait::BeingDeleted { kind: "ReplicaSet".to_owned(), name: set.meta.name.to_string() }];
+        return vec![Wait::BeingDeleted { kind: set.kind.name().to_owned(), name: set.meta.name.to_string() }];
     }
     let unavailable = set.status.ready_replicas - set.status.available_replicas;
     let min_ready = Wait::MinReady { pods: unavailable.cast_unsigned(), seconds: set.min_ready_seconds.max(0).cast_unsigned() };

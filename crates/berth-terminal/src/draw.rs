@@ -136,7 +136,7 @@ fn heading(state: &WatchState, columns: usize, rows: usize) -> Vec<Line> {
                 sentence("Reading the cluster…", Ink::Faint, 1);
             } else if all.is_empty() {
                 let is_all = state.search().0.is_empty();
-                let text = if is_all { "There are no Deployments or StatefulSets." } else { "No workload matches." };
+                let text = if is_all { "There are no Deployments, StatefulSets or DaemonSets." } else { "No workload matches." };
                 sentence(text, Ink::Strong, 1);
             } else {
                 sentence(&format!("{} – {}", attention(cards.clone()), summary(cards)), Ink::Strong, 2);

@@ -1,6 +1,6 @@
 //! The identity of a workload that rolls out.
 
-use crate::resources::{DEPLOYMENT, DEPLOYMENTS, STATEFUL_SET, STATEFUL_SETS, v1};
+use crate::resources::{DAEMON_SET, DAEMON_SETS, DEPLOYMENT, DEPLOYMENTS, STATEFUL_SET, STATEFUL_SETS, v1};
 use berth_identity::{GroupResource, GroupVersionKind, GroupVersionResource, Name, Namespace, ObjectKey};
 use serde::Serialize;
 use std::fmt;
@@ -12,11 +12,13 @@ pub enum WorkloadKind {
     Deployment,
     /// `StatefulSet`.
     StatefulSet,
+    /// `DaemonSet`.
+    DaemonSet,
 }
 
 impl WorkloadKind {
     /// All kinds.
-    pub const ALL: [Self; 2] = [Self::Deployment, Self::StatefulSet];
+    pub const ALL: [Self; 3] = [Self::Deployment, Self::StatefulSet, Self::DaemonSet];
 
     /// Its name in manifests and owner references: `Deployment`.
     #[must_use]
@@ -24,6 +26,7 @@ impl WorkloadKind {
         match self {
             Self::Deployment => "Deployment",
             Self::StatefulSet => "StatefulSet",
+            Self::DaemonSet => "DaemonSet",
         }
     }
 
@@ -33,6 +36,7 @@ impl WorkloadKind {
         match self {
             Self::Deployment => "deployment",
             Self::StatefulSet => "statefulset",
+            Self::DaemonSet => "daemonset",
         }
     }
 
@@ -42,6 +46,7 @@ impl WorkloadKind {
         match self {
             Self::Deployment => DEPLOYMENTS,
             Self::StatefulSet => STATEFUL_SETS,
+            Self::DaemonSet => DAEMON_SETS,
         }
     }
 
@@ -57,6 +62,7 @@ impl WorkloadKind {
         match self {
             Self::Deployment => DEPLOYMENT,
             Self::StatefulSet => STATEFUL_SET,
+            Self::DaemonSet => DAEMON_SET,
         }
     }
 

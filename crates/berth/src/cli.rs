@@ -111,7 +111,8 @@ pub(crate) enum Command {
     /// Runs simulated nodes on a separate API server.
     #[command(after_help = NODE_EXAMPLES)]
     Node(Box<Node>),
-    /// Forecasts a change of Deployments and StatefulSets: each step with its time, the peaks, and the problems. Changes nothing.
+    /// Forecasts a change of Deployments, StatefulSets and DaemonSets: each step with its time, the peaks, and the problems. Changes
+    /// nothing.
     ///
     /// Reads a snapshot of any cluster, or files. A simulation then makes the change in virtual time, with berth's own controllers,
     /// scheduler and API rules. berth plan only reads, and reads no Secrets. It lists what you may not read, and marks the plan PARTIAL.
@@ -143,7 +144,8 @@ pub(crate) enum Command {
     /// Every other address requires TLS.
     #[command(after_help = DASHBOARD_EXAMPLES)]
     Dashboard(Box<DashboardOptions>),
-    /// Shows, undoes, pauses and restarts rollouts of Deployments and StatefulSets in any cluster, and prints what they wait for.
+    /// Shows, undoes, pauses and restarts rollouts of Deployments, StatefulSets and DaemonSets in any cluster, and prints what they wait
+    /// for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),
     /// Creates a kubeconfig for another user, with a client certificate that the control plane's own authority signs.

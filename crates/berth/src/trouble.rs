@@ -59,7 +59,7 @@ impl Seen {
 
     pub(crate) fn of_daemon_set(&self, set: &DaemonSetView) -> Trouble {
         let Self { pods, events, now, .. } = self;
-        cause::of_daemon_set(&DaemonSetFacts { set, pods, events, now: *now }).into()
+        cause::of_daemon_set(&DaemonSetFacts { set, pods, events, unobserved_since: None, now: *now }).into()
     }
 
     pub(crate) fn of_stateful_set(&self, set: &StatefulSetView) -> Trouble {
@@ -79,7 +79,7 @@ impl Seen {
     /// A Job replaces pods that fail, so a crash of one is not the end.
     pub(crate) fn of_job(&self, job: &JobView) -> Trouble {
         let Self { pods, events, now, .. } = self;
-        Trouble { crashes: false, ..cause::of_job(&JobFacts { job, pods, events, now: *now }).into() }
+        Trouble { crashes: false, ..cause::of_job(&JobFacts { job, pods, events, unobserved_since: None, now: *now }).into() }
     }
 }
 

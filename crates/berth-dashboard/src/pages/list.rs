@@ -51,7 +51,7 @@ fn headline(taken: &[(&WorkloadId, &Arc<Card>)], others_in_need: usize, filter: 
         h1 data-title=(title) { (attention) @if !is_all && in_need == 0 && !taken.is_empty() { " here" } }
         p .lead {
             @if taken.is_empty() && is_filled {
-                @if is_all { "There are no Deployments or StatefulSets." } @else { "No workload " (sought(filter)) "." }
+                @if is_all { "There are no Deployments, StatefulSets or DaemonSets." } @else { "No workload " (sought(filter)) "." }
             } @else { (summary(cards)) "." }
         }
         @if 0 < others_in_need {

@@ -200,7 +200,8 @@ impl Reading {
         if !["Deployment", "StatefulSet", "ReplicaSet"].contains(&id.kind) {
             return Ok(());
         }
-        let wants = Demand::of(object);
+        // A replay has no DaemonSets.
+        let wants = Demand::of(object, 0);
         self.wants.subtract(self.wanted.insert(id.clone(), wants).unwrap_or_default());
         self.wants.add(wants);
         self.wants.check().map(drop).map_err(|error| ReplayError::Unfit { line, why: format!("put.spec.replicas: {error}") })

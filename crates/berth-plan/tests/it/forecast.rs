@@ -2,7 +2,7 @@
 
 use crate::common::{
     cluster, edit, foretell, new_image, pod, ready, rolling,
-    scenario::{deployment, stateful_set},
+    scenario::{daemon_set, deployment, stateful_set},
     suppositions,
 };
 use berth_plan::{
@@ -122,6 +122,42 @@ fn a_stateful_set_rolls_from_its_highest_number() {
     assert!(victims(&forecast).contains("web-2"), "{}", victims(&forecast));
 }
 
+fn node(name: &str) -> Value {
+    let status = json!({"allocatable": {"cpu": "8", "memory": "8Gi", "pods": "110"}, "conditions": [{"type": "Ready", "status": "True"}]});
+    json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "uid": name}, "status": status})
+}
+
+#[test]
+fn a_daemon_set_replaces_its_pods_node_by_node_within_its_limits() {
+    let of = |rolling: Value, edits: Edits| {
+        let strategy = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
+        let objects = vec![node("n1"), node("n2"), node("n3"), daemon_set(&strategy)];
+        foretell(objects, &edit(WorkloadKind::DaemonSet, edits))
+    };
+    let one = of(json!({"maxUnavailable": 1}), new_image());
+    let web = &one.workloads[0];
+    // 20 s for a pod to stop and 5 s for its successor to start, three times.
+    assert_eq!((complete(&one).0, web.replicas, web.pods.value, web.available.value), (75, 3, 3, 2), "{}", text(&one, None));
+    assert_eq!((web.most, web.least, &*web.policy), (Some(3), Some(2), "RollingUpdate, a pod on each node"));
+    assert_eq!(victims(&one).lines().count(), 3, "{}", victims(&one));
+    assert!(web.newest.as_ref().is_some_and(|newest| newest.starts_with("web-")), "{:?}", web.newest);
+    let surge = of(json!({"maxUnavailable": 0, "maxSurge": 3}), new_image());
+    let web = &surge.workloads[0];
+    assert_eq!((complete(&surge), web.pods.value, web.available.value), ((25, 25), 6, 3), "the status counts the old pods: {}", text(&surge, None));
+}
+
+#[test]
+fn a_daemon_set_has_no_size_and_waits_for_deletions_by_hand() {
+    let change = edit(WorkloadKind::DaemonSet, Edits { replicas: Some(3), ..Edits::default() });
+    let snapshot = Snapshot::of_documents([daemon_set(&json!({}))]);
+    let error = forecast(&snapshot, &change, &suppositions(5, 20)).expect_err("it cannot be scaled").to_string();
+    assert_eq!(error, "a DaemonSet has no replicas: it has a pod on each of its nodes");
+    let by_hand = daemon_set(&json!({"updateStrategy": {"type": "OnDelete"}}));
+    let forecast = foretell(vec![node("n1"), node("n2"), by_hand], &edit(WorkloadKind::DaemonSet, new_image()));
+    let Outcome::Held { why, .. } = &forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
+    assert!(why[0].contains("2 pods") && why[0].contains("deleted manually"), "{why:?}");
+}
+
 #[test]
 fn a_partition_keeps_pods_below_it() {
     let set = stateful_set(3, &json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}));
@@ -196,7 +232,7 @@ fn a_manifest_is_applied_and_a_new_workload_is_made() {
     let change =
         Change { manifests: vec![json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}})], ..Change::default() };
     let error = forecast(&Snapshot::default(), &change, &Suppositions::default()).expect_err("nothing rolls out");
-    assert_eq!(error.to_string(), "the change contains no Deployment or StatefulSet");
+    assert_eq!(error.to_string(), "the change contains no Deployment, StatefulSet or DaemonSet");
 }
 
 #[test]

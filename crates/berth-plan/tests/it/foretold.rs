@@ -8,9 +8,10 @@ use berth_sim::{
     rng::{Purpose, SeededRng},
     seeds,
 };
-use berth_store::env::Timestamp;
+use berth_store::env::{Rng as _, Timestamp};
 use berth_workloads::{
     plan::SOON,
+    resources::DAEMON_SETS,
     workload::{WorkloadId, WorkloadKind},
 };
 use serde_json::{Value, json};
@@ -25,8 +26,9 @@ const ORDERS: u64 = 200;
 /// How much later than its last pod's change a set's status contains it.
 const RECORDED_AFTER: Duration = Duration::from_millis(SOON.as_millis() as u64 + 10);
 /// The resources of a snapshot.
-const PLURALS: [&str; 11] = [
+const PLURALS: [&str; 12] = [
     "controllerrevisions",
+    "daemonsets",
     "deployments",
     "limitranges",
     "namespaces",
@@ -43,6 +45,7 @@ fn is_complete(scenario: &Scenario, world: &Simulation) -> bool {
     match scenario.kind {
         WorkloadKind::Deployment => world.seen().is_rolled_out(NAME),
         WorkloadKind::StatefulSet => set_is_complete(world),
+        WorkloadKind::DaemonSet => daemon_set_is_complete(world),
     }
 }
 
@@ -84,6 +87,7 @@ fn make_true(world: &mut Simulation, scenario: &Scenario) {
     match scenario.kind {
         WorkloadKind::Deployment => world.patch_deployment(NAME, scenario.patch()),
         WorkloadKind::StatefulSet => world.patch_stateful_set(NAME, scenario.patch()),
+        WorkloadKind::DaemonSet => world.patch(DAEMON_SETS, NAME, scenario.patch()),
     }
 }
 
@@ -95,6 +99,13 @@ fn set_is_complete(world: &Simulation) -> bool {
     number(&status["observedGeneration"]) == number(&set["metadata"]["generation"])
         && ["replicas", "readyReplicas", "availableReplicas", "updatedReplicas"].iter().all(|member| number(&status[*member]) == wanted)
         && (spec["updateStrategy"]["type"] != "RollingUpdate" || status["currentRevision"] == status["updateRevision"])
+}
+
+fn daemon_set_is_complete(world: &Simulation) -> bool {
+    let set = world.object("daemonsets", NAME);
+    let (generation, status) = (&set["metadata"]["generation"], &set["status"]);
+    let counts = ["currentNumberScheduled", "updatedNumberScheduled", "numberAvailable"];
+    status["observedGeneration"] == *generation && counts.iter().all(|member| status[*member] == status["desiredNumberScheduled"])
 }
 
 /// The course of a change in the simulation.
@@ -176,18 +187,27 @@ fn happens(world: &mut Simulation, scenario: &Scenario, foretold: &Outcome, cont
 }
 
 fn check(seed: u64) {
-    let scenario = Scenario::draw(&SeededRng::new(seed, Purpose::Script), Pace::Virtual);
-    let Scenario { kind, manifest, times, edits, quota, idle, hold } = &scenario;
+    check_scenario(seed, 3, &Scenario::draw(&SeededRng::new(seed, Purpose::Script), Pace::Virtual));
+}
+
+fn check_daemon_set(seed: u64) {
+    let rng = SeededRng::new(seed, Purpose::Script);
+    let nodes = u32::try_from(2 + rng.below(8)).expect("few");
+    check_scenario(seed, nodes, &Scenario::of_daemon_set(&rng));
+}
+
+fn check_scenario(seed: u64, nodes: u32, scenario: &Scenario) {
+    let Scenario { kind, manifest, times, edits, quota, idle, hold } = scenario;
     let latencies = Latencies { start: times.start, stop: times.stop };
     // Not the seed of an interleaving: with the same seed, a forecast would give new pods the uids of old ones.
-    let mut world = Simulation::new(!seed, Options { latencies, ..Options::default() });
+    let mut world = Simulation::new(!seed, Options { latencies, nodes, ..Options::default() });
     if let Some(pods) = quota {
         world.create(
             &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods.to_string()}}}),
         );
     }
     world.create(manifest);
-    world.run_until_seen("the first rollout", LONGEST, |world| is_complete(&scenario, world));
+    world.run_until_seen("the first rollout", LONGEST, |world| is_complete(scenario, world));
     match hold {
         Hold::Paused => world.patch_deployment(NAME, json!({"spec": {"paused": true}})),
         Hold::PausedInTheMiddle => {
@@ -217,10 +237,10 @@ fn check(seed: u64) {
     let forecast = forecast_by(0);
     let told = serde_json::to_string_pretty(&forecast.workloads[0].steps).expect("string keys");
     let context = format!("seed {seed}: {manifest}\n{edits:?} {times:?} {quota:?} {hold:?}\n{told}\n{:?}", forecast.troubles);
-    let ends = happens(&mut world, &scenario, &forecast.workloads[0].outcome, &context);
+    let ends = happens(&mut world, scenario, &forecast.workloads[0].outcome, &context);
     let truth = Truth { ends, happened: happened(&world, from, &before), sizes_before };
     let Some(difference) = truth.difference(&forecast) else { return };
-    assert!(is_tied(&scenario, &forecast), "{difference}\n{context}");
+    assert!(is_tied(scenario, &forecast), "{difference}\n{context}");
     let others: Vec<String> = (1..=ORDERS).map_while(|order| truth.difference(&forecast_by(order))).collect();
     assert!(others.len() < usize::try_from(ORDERS).expect("few"), "in no order: {difference}\n{others:#?}\n{context}");
 }
@@ -228,6 +248,11 @@ fn check(seed: u64) {
 #[test]
 fn a_forecast_is_what_happens() {
     seeds::run(0..15, check);
+}
+
+#[test]
+fn a_forecast_of_a_daemon_set_is_what_happens() {
+    seeds::run(0..12, check_daemon_set);
 }
 
 /// The course of a simulation, from its log.

@@ -3,7 +3,7 @@
 
 use super::{
     Cause,
-    table::{Of, Row, TABLE, Undo},
+    table::{Of, Row, SET_IMAGE, SET_RESOURCES, TABLE, Undo},
 };
 use crate::plan::Wait;
 use std::fmt;
@@ -52,6 +52,10 @@ pub enum Replacement {
         /// Whether the controllers act on `berth.dev/repair`.
         heeds_repair: bool,
     },
+    /// They keep their template until a client deletes them, as under a ReplicationController or `OnDelete`.
+    OnDeletion,
+    /// The template cannot change, as that of a Job.
+    Immutable,
 }
 
 /// The remedies if the update waits for the pod (KEP-3541, "Motivation").
@@ -67,6 +71,16 @@ const WAYS_OUT: [(&str, &str); 2] = [
 const OUTDATED: (&str, &str) = (
     "it has an old template: delete the pod, so that its controller creates it from the newest one",
     "kubectl delete pod {pod} -n {namespace}",
+);
+
+/// The remedy for a pod that a change of the template does not reach.
+const DELETE: (&str, &str) =
+    ("and delete the pod afterward, because only its replacement has the changed template", "kubectl delete pod {pod} -n {namespace}");
+
+/// The remedy for a workload whose template cannot change.
+const RECREATE: (&str, &str) = (
+    "change its manifest, and delete and create it again, because its template is immutable",
+    "kubectl replace --force -f MANIFEST -n {namespace}",
 );
 
 /// The remedy for a pod that has the current template.
@@ -120,13 +134,20 @@ impl Obstacle {
             // Neither a new image nor an earlier template reaches such a pod.
             return ways_out.iter().map(filled).collect();
         }
-        let mut to_do: Vec<_> = row.to_do.iter().map(filled).collect();
+        let is_possible = |advice: &&(&'static str, &'static str)| {
+            place.replacement != Replacement::Immutable || ![SET_IMAGE, SET_RESOURCES].contains(advice)
+        };
+        let mut to_do: Vec<_> = row.to_do.iter().filter(is_possible).map(filled).collect();
         match (row.undo, is_outdated) {
             (Undo::MayHelp, true) => to_do.push(filled(&OUTDATED)),
             (Undo::MayHelp, false) if place.has_earlier => to_do.push(filled(&GO_BACK)),
             _ => (),
         }
-        to_do.extend(ways_out.iter().map(filled));
+        match place.replacement {
+            Replacement::OnDeletion if row.undo == Undo::MayHelp && self.pod().is_some() && !is_outdated => to_do.push(filled(&DELETE)),
+            Replacement::Immutable if row.undo == Undo::MayHelp => to_do.push(filled(&RECREATE)),
+            _ => to_do.extend(ways_out.iter().map(filled)),
+        }
         to_do
     }
 
@@ -154,6 +175,12 @@ impl Obstacle {
             Self::Wait(_) => None,
         }
     }
+}
+
+/// The remedy for a workload that has ended without success and whose template cannot change.
+#[must_use]
+pub fn recreate(place: AdviceContext<'_>) -> ToDo {
+    ToDo { text: RECREATE.0, command: pieces(RECREATE.1, &[("{namespace}", place.namespace)]) }
 }
 
 /// Sorts the obstacles by rank: the first one is reported first.
@@ -356,6 +383,25 @@ mod tests {
         let unheeded = AdviceContext { replacement: Replacement::ByHand { heeds_repair: false }, ..place(&older) };
         assert_eq!(commands(&cause(Kind::ImagePull), unheeded), ways_out[..1], "its controllers do not know the annotation");
         assert_eq!(commands(&cause(Kind::Quota), place(&older)), ["kubectl describe resourcequotas -n shop"]);
+    }
+
+    #[test]
+    fn a_template_that_cannot_change_or_reaches_no_existing_pod_is_replaced_with_the_workload_or_the_pod() {
+        let recreate = "kubectl replace --force -f MANIFEST -n shop";
+        let job = AdviceContext { replacement: Replacement::Immutable, ..CONTEXT };
+        assert_eq!(commands(&cause(Kind::ImagePull), job), [recreate]);
+        assert_eq!(commands(&cause(Kind::UnschedulableResources), job), ["kubectl describe nodes", recreate]);
+        assert_eq!(commands(&cause(Kind::Quota), job), ["kubectl describe resourcequotas -n shop"]);
+        let by_hand = AdviceContext { replacement: Replacement::OnDeletion, ..CONTEXT };
+        let delete = "kubectl delete pod web-1 -n shop";
+        assert_eq!(
+            commands(&cause(Kind::ImagePull), by_hand),
+            ["kubectl set image deployment/web '*=IMAGE' -n shop", delete],
+            "the change alone replaces nothing"
+        );
+        let outdated = ["web-1".to_owned()];
+        let undone = AdviceContext { outdated: &outdated, ..by_hand };
+        assert_eq!(commands(&cause(Kind::Crash), undone)[1..], [delete]);
     }
 
     #[test]

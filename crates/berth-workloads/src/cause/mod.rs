@@ -15,7 +15,7 @@ mod scheduling;
 mod table;
 mod workload;
 
-pub use advice::{AdviceContext, Obstacle, Replacement, ToDo, ranked};
+pub use advice::{AdviceContext, Obstacle, Replacement, ToDo, ranked, recreate};
 pub use neighbours::{Rival, held_by_budgets, on_lost_nodes, overlap, resource_claims};
 pub use pods::{is_in_trouble, of_pod};
 pub use scheduling::misfits;

@@ -13,7 +13,7 @@ use std::{
 /// A workload that selects pods.
 #[derive(Clone, Debug)]
 pub struct Rival {
-    /// `Deployment`, `StatefulSet` or `ReplicaSet`.
+    /// `Deployment`, `StatefulSet`, `DaemonSet`, `ReplicaSet` or `ReplicationController`.
     pub kind: &'static str,
     /// Its name.
     pub name: String,

@@ -33,6 +33,11 @@ const fn row(of: Of, undo: Undo, next: &'static str, to_do: &'static [(&'static 
 
 const PODS_TRY_AGAIN: &str = "its controller retries with a growing backoff";
 const SCHEDULER_TRIES_AGAIN: &str = "the scheduler retries when nodes or pods change, and every five minutes";
+/// A change of the template.
+pub(super) const SET_IMAGE: (&str, &str) = ("choose an existing image", "kubectl set image {workload} '*=IMAGE' -n {namespace}");
+/// A change of the template.
+pub(super) const SET_RESOURCES: (&str, &str) =
+    ("request less", "kubectl set resources {workload} --requests=cpu=CPU,memory=MEMORY -n {namespace}");
 const DESCRIBE_POD: (&str, &str) = ("see what its node reports", "kubectl describe pod {pod} -n {namespace}");
 
 /// All obstacles, in the order in which they are reported. Waits come after the causes that prolong them, but before mere suspicions.
@@ -44,12 +49,7 @@ const ROWS: [Row; 60] = {
     use Of::{Cause, Wait};
     use WaitKind as W;
     [
-        row(
-            Cause(K::ImagePull),
-            Earlier,
-            "its node retries the pull, at most five minutes apart",
-            &[("choose an existing image", "kubectl set image {workload} '*=IMAGE' -n {namespace}")],
-        ),
+        row(Cause(K::ImagePull), Earlier, "its node retries the pull, at most five minutes apart", &[SET_IMAGE]),
         row(
             Cause(K::ContainerConfig),
             Earlier,
@@ -88,10 +88,7 @@ const ROWS: [Row; 60] = {
             Cause(K::UnschedulableResources),
             Earlier,
             SCHEDULER_TRIES_AGAIN,
-            &[
-                ("see the nodes' resources and requests", "kubectl describe nodes"),
-                ("request less", "kubectl set resources {workload} --requests=cpu=CPU,memory=MEMORY -n {namespace}"),
-            ],
+            &[("see the nodes' resources and requests", "kubectl describe nodes"), SET_RESOURCES],
         ),
         row(
             Cause(K::UnschedulableAffinity),

@@ -67,6 +67,8 @@ pub struct DaemonSetFacts<'a> {
     pub pods: &'a [Arc<PodView>],
     /// Warnings of its namespace. Those about other objects have no effect.
     pub events: &'a [Arc<EventView>],
+    /// Since when it is known that the controller has not observed the newest spec. `None` if it has, or if that is unknown.
+    pub unobserved_since: Option<Timestamp>,
     /// The time of this reading.
     pub now: Timestamp,
 }
@@ -79,11 +81,13 @@ pub struct JobFacts<'a> {
     pub pods: &'a [Arc<PodView>],
     /// Warnings of its namespace; those about other objects have no effect.
     pub events: &'a [Arc<EventView>],
+    /// Since when it is known that the controller has not observed the Job. `None` if it has, or if that is unknown.
+    pub unobserved_since: Option<Timestamp>,
     /// The time of this reading.
     pub now: Timestamp,
 }
 
-/// The facts about a single ReplicaSet. If the caller cannot read a kind, its list is empty and fewer causes are found.
+/// The facts about a single ReplicaSet or ReplicationController. If the caller cannot read a kind, its list is empty and fewer causes are found.
 pub struct ReplicaSetFacts<'a> {
     /// The set.
     pub set: &'a ReplicaSetView,
@@ -206,10 +210,11 @@ pub fn of_daemon_set(facts: &DaemonSetFacts<'_>) -> Causes {
     if let Some(event) = events.iter().filter(is_failure).max_by_key(|event| event.last).filter(|_| 0 < missing) {
         found.take_refusal(&Refusal { about: about("DaemonSet", &set.meta.name), missing, message: &event.message });
     }
+    found.take_unobserved("DaemonSet", &set.meta.name, facts.unobserved_since);
     found.into_causes()
 }
 
-/// Why a ReplicaSet lacks ready pods, or still has surplus ones.
+/// Why a ReplicaSet or a ReplicationController lacks ready pods, or still has surplus ones.
 #[must_use]
 pub fn of_replica_set(facts: &ReplicaSetFacts<'_>) -> Causes {
     let ReplicaSetFacts { set, pods, events, .. } = facts;
@@ -219,14 +224,14 @@ pub fn of_replica_set(facts: &ReplicaSetFacts<'_>) -> Causes {
         let refusal = found.latest(refusal, &set.meta.uid);
         found.take_refusal(&refusal);
     }
-    found.take_unobserved("ReplicaSet", &set.meta.name, facts.unobserved_since);
+    found.take_unobserved(set.kind.name(), &set.meta.name, facts.unobserved_since);
     found.into_causes()
 }
 
 /// Why pods of a Job failed, do not run or were not created.
 #[must_use]
 pub fn of_job(facts: &JobFacts<'_>) -> Causes {
-    let JobFacts { job, pods, events, now } = *facts;
+    let JobFacts { job, pods, events, unobserved_since, now } = *facts;
     let own: Vec<_> = pods.iter().filter(|pod| pod.meta.is_controlled_by(&job.meta.uid)).collect();
     let mut found = Collected::new(events, now);
     own.iter().copied().filter(|pod| pod.phase != PodPhase::Succeeded).for_each(|pod| found.take_pod(pod));
@@ -239,6 +244,7 @@ pub fn of_job(facts: &JobFacts<'_>) -> Causes {
         let message = event.message.strip_prefix("Error creating: ").unwrap_or(&event.message);
         found.take_refusal(&Refusal { about: about("Job", &job.meta.name), missing, message });
     }
+    found.take_unobserved("Job", &job.meta.name, unobserved_since);
     found.into_causes()
 }
 
@@ -267,7 +273,7 @@ fn refusal(set: &ReplicaSetView) -> Option<Refusal<'_>> {
         condition.type_ == "ReplicaFailure" && condition.status == "True" && condition.reason.as_deref() == Some("FailedCreate")
     })?;
     Some(Refusal {
-        about: about("ReplicaSet", &set.meta.name),
+        about: about(set.kind.name(), &set.meta.name),
         missing: i64::from(set.replicas) - i64::from(set.status.replicas),
         message: failure.message.as_deref().unwrap_or_default(),
     })

@@ -23,6 +23,7 @@ pub use failed_pods::FailedPods;
 pub use fit::{Fit, fit};
 pub use history::wanted_revision;
 pub use plan::{plan, wait_event};
+pub use rolling::Limits;
 
 use crate::{
     shared,

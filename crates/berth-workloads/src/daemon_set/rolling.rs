@@ -7,7 +7,7 @@ use super::{
 };
 use crate::{
     plan::{Reason, Wait},
-    view::{DaemonUpdate, PodView},
+    view::{DaemonSetView, DaemonUpdate, PodView},
 };
 use berth_api::int_or_string::{Rounding, resolve};
 use berth_identity::NodeName;
@@ -15,27 +15,35 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 /// `maxUnavailable` and `maxSurge` in nodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Limits {
-    pub(super) unavailable: u32,
-    /// 0: a node's old pod is deleted before its new one is created.
-    pub(super) surge: u32,
+pub struct Limits {
+    /// `maxUnavailable`.
+    pub unavailable: u32,
+    /// `maxSurge`. 0: a node's old pod is deleted before its new one is created.
+    pub surge: u32,
 }
 
-/// The limits of a rolling update. 0 for `OnDelete`. Percentages are of the nodes that should have a pod, rounded up.
-pub(super) fn limits(observed: &Observed<'_>) -> Limits {
-    if observed.set().choices == DaemonUpdate::OnDelete {
-        return Limits::default();
+impl Limits {
+    /// The limits of a set's rolling update if this number of nodes should have a pod. 0 for `OnDelete`. Percentages are rounded up.
+    #[must_use]
+    pub fn of(set: &DaemonSetView, nodes: u32) -> Self {
+        if set.choices == DaemonUpdate::OnDelete {
+            return Self::default();
+        }
+        let block = set.spec.update_strategy.as_ref().and_then(|strategy| strategy.rolling_update.as_ref());
+        let total = i32::try_from(nodes).unwrap_or(i32::MAX);
+        let resolved = |limit: Option<&IntOrString>| {
+            limit.and_then(|limit| resolve(limit, total, Rounding::Up)).and_then(|nodes| u32::try_from(nodes).ok()).unwrap_or(0)
+        };
+        let surge = resolved(block.and_then(|block| block.max_surge.as_ref()));
+        let unavailable = resolved(block.and_then(|block| block.max_unavailable.as_ref()));
+        // Without either, no pod could ever be replaced.
+        Self { surge, unavailable: if surge == 0 { unavailable.max(1) } else { unavailable } }
     }
-    let strategy = observed.set().spec.update_strategy.as_ref();
-    let block = strategy.and_then(|strategy| strategy.rolling_update.as_ref());
-    let total = i32::try_from(observed.desired()).unwrap_or(i32::MAX);
-    let nodes = |limit: Option<&IntOrString>| {
-        limit.and_then(|limit| resolve(limit, total, Rounding::Up)).and_then(|nodes| u32::try_from(nodes).ok()).unwrap_or(0)
-    };
-    let surge = nodes(block.and_then(|block| block.max_surge.as_ref()));
-    let unavailable = nodes(block.and_then(|block| block.max_unavailable.as_ref()));
-    // Without either, no pod could ever be replaced.
-    Limits { surge, unavailable: if surge == 0 { unavailable.max(1) } else { unavailable } }
+}
+
+/// The limits of a rolling update. Percentages are of the nodes that should have a pod.
+pub(super) fn limits(observed: &Observed<'_>) -> Limits {
+    Limits::of(observed.set(), observed.desired())
 }
 
 /// Decides which pods of older templates are replaced now. No pod is missing or surplus.

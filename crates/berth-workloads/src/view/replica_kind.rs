@@ -32,7 +32,16 @@ impl ReplicaKind {
         }
     }
 
-    /// Its name.
+    /// Its name in manifests and owner references.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReplicaSet => "ReplicaSet",
+            Self::ReplicationController => "ReplicationController",
+        }
+    }
+
+    /// Its group, version and kind.
     #[must_use]
     pub const fn kind(self) -> GroupVersionKind {
         match self {

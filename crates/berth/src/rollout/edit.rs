@@ -26,7 +26,7 @@ pub(super) async fn restart(change: &Change, connection: &Connection, workload: 
 
 /// Ends the pause of a step. The patch names the rollout and the step, so that it does not affect other ones.
 pub(super) async fn promote(change: &Change, connection: &Connection, workload: &Found) -> Result<(), Error> {
-    if workload.kind == WorkloadKind::StatefulSet {
+    if workload.kind != WorkloadKind::Deployment {
         return Err(workload.fault("has no steps: promoting is not supported"));
     }
     let deployment = history::deployment(workload)?;
@@ -63,7 +63,7 @@ fn restart_patch(workload: &Found, now: Timestamp) -> Result<Value, Error> {
 
 fn only_deployments(workload: &Found, otherwise: &str) -> Result<(), Error> {
     match workload.kind {
-        WorkloadKind::StatefulSet => Err(workload.fault(otherwise)),
+        WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => Err(workload.fault(otherwise)),
         WorkloadKind::Deployment => Ok(()),
     }
 }
@@ -95,6 +95,8 @@ mod tests {
         check(resume_patch(&found(WorkloadKind::Deployment, &paused)), Ok(json!({"spec": {"paused": null}})));
         check(resume_patch(&found(WorkloadKind::Deployment, &running)), Err("deployments.apps \"web\" is not paused"));
         check(pause_patch(&found(WorkloadKind::StatefulSet, &running)), Err("statefulsets.apps \"web\" pausing is not supported"));
+        check(pause_patch(&found(WorkloadKind::DaemonSet, &running)), Err("daemonsets.apps \"web\" pausing is not supported"));
+        check(resume_patch(&found(WorkloadKind::DaemonSet, &running)), Err("daemonsets.apps \"web\" resuming is not supported"));
     }
 
     #[test]

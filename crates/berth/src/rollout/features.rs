@@ -76,6 +76,8 @@ impl Feature {
                     written_by_berth,
                 })
             }
+            // Its spec requests nothing beyond upstream's.
+            WorkloadKind::DaemonSet => None,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! `berth rollout history`: the revisions in a Deployment's ReplicaSets or a StatefulSet's ControllerRevisions.
+//! `berth rollout history`: the revisions in a Deployment's ReplicaSets, or in the ControllerRevisions of a StatefulSet or a DaemonSet.
 
 use super::{
     cluster::Connection,
@@ -7,7 +7,7 @@ use super::{
     options::{History, HistoryOutput},
     report,
     revision_report::{self, By, Cause, Course, Evidence, Promoted, Records, RolloutOutcome, RolloutStatus, Scaled, Source},
-    revisions,
+    revisions::{self, Owner},
     selector::selector_text,
     target::Found,
 };
@@ -20,15 +20,17 @@ use berth_chart::one_line;
 use berth_identity::{Revision, RolloutRevision};
 use berth_registry::table::age;
 use berth_rollout::{
+    daemon_set,
     state::{self, Rollout},
     stateful_set,
+    status::RolloutStage,
 };
 use berth_workloads::{
     deployment::annotations::{self, Annotations},
     resources::{REPLICA_SETS, v1},
     rollback::Record,
     rollout_record::Rollout as RolloutRecord,
-    view::{DeploymentStrategy, DeploymentView, ReplicaSetView, View},
+    view::{DaemonSetView, DeploymentStrategy, DeploymentView, ReplicaSetView, StatefulSetView, View},
     workload::WorkloadKind,
 };
 use jiff::Timestamp;
@@ -92,7 +94,7 @@ struct Row {
     /// The ReplicaSet of a Deployment's revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     replica_set: Option<String>,
-    /// The ControllerRevision of a StatefulSet's revision.
+    /// The ControllerRevision of a StatefulSet's or a DaemonSet's revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     controller_revision: Option<String>,
     /// When that object was created. Its rollout may have been repeated since.
@@ -204,13 +206,23 @@ fn of_workload(workload: &Found, kept: &[Kept]) -> Result<Workload, Error> {
             Workload { standing: of_deployment(&view), newest, by_fields, ends_first, annotations: view.annotations }
         }
         WorkloadKind::StatefulSet => {
-            let view = revisions::stateful_set(workload)?;
-            let message = stateful_set::pending(&view);
-            let state = if message.is_some() { RolloutOutcome::InProgress } else { RolloutOutcome::Complete };
-            let standing = RolloutStatus { state, since: None, message };
+            let view: StatefulSetView = workload.view()?;
+            let standing = as_pending(stateful_set::pending(&view));
+            Workload { standing, newest, by_fields, ends_first: false, annotations: view.annotations }
+        }
+        WorkloadKind::DaemonSet => {
+            let view: DaemonSetView = workload.view()?;
+            let progress = daemon_set::progress(&view);
+            let standing = as_pending((progress.state != RolloutStage::Complete).then_some(progress.message));
             Workload { standing, newest, by_fields, ends_first: false, annotations: view.annotations }
         }
     })
+}
+
+/// The status of a rollout for which this is left to do.
+fn as_pending(message: Option<String>) -> RolloutStatus {
+    let state = if message.is_some() { RolloutOutcome::InProgress } else { RolloutOutcome::Complete };
+    RolloutStatus { state, since: None, message }
 }
 
 fn of_deployment(view: &DeploymentView) -> RolloutStatus {
@@ -267,9 +279,9 @@ pub(super) struct Kept {
 pub(super) async fn kept(connection: &Connection, workload: &Found) -> Result<Vec<Kept>, Error> {
     let mut kept = match workload.kind {
         WorkloadKind::Deployment => of_sets(sets(connection, workload, &deployment(workload)?).await?)?,
-        WorkloadKind::StatefulSet => {
-            let all = revisions::list(connection, workload, &revisions::stateful_set(workload)?).await?;
-            all.into_iter().map(of_controller_revision).collect()
+        WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => {
+            let all = revisions::list(connection, workload, &Owner::of(workload)?).await?;
+            all.into_iter().map(|kept| of_controller_revision(workload.kind, kept)).collect()
         }
     };
     kept.sort_by(|a, b| (a.revision, &a.name).cmp(&(b.revision, &b.name)));
@@ -294,13 +306,13 @@ fn of_sets(sets: Vec<Set>) -> Result<Vec<Kept>, Error> {
     each.collect()
 }
 
-fn of_controller_revision(kept: revisions::Kept) -> Kept {
+fn of_controller_revision(kind: WorkloadKind, kept: revisions::Kept) -> Kept {
     let (revision, template, metadata) = (kept.number(), kept.template(), kept.0.metadata);
     let annotations = metadata.annotations.unwrap_or_default();
     Kept {
         revision,
         name: metadata.name.unwrap_or_default(),
-        kind: WorkloadKind::StatefulSet,
+        kind,
         former: RolloutRecord::of(&annotations, revision).and_then(|rollout| rollout.former_revision).into_iter().collect(),
         annotations,
         created: metadata.creation_timestamp.map(|time| time.0),
@@ -336,13 +348,13 @@ fn row(kept: &Kept, before: Option<&Kept>, about: &Workload, records: &Records, 
         template: &kept.template,
         before: before.map(|before| &before.template),
     });
-    let keeper = |kind| (kept.kind == kind).then(|| kept.name.clone());
+    let is_in_set = kept.kind == WorkloadKind::Deployment;
     Row {
         revision: kept.revision,
         change_cause: kept.annotations.get(CHANGE_CAUSE).filter(|cause| !cause.is_empty()).cloned(),
         images: images(&kept.template),
-        replica_set: keeper(WorkloadKind::Deployment),
-        controller_revision: keeper(WorkloadKind::StatefulSet),
+        replica_set: is_in_set.then(|| kept.name.clone()),
+        controller_revision: (!is_in_set).then(|| kept.name.clone()),
         created: kept.created,
         changed,
         cause,

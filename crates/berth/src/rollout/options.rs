@@ -20,7 +20,7 @@ pub(crate) enum Verb {
     /// Prints how far a rollout is and what it waits for, until it is complete.
     ///
     /// Exits with 1 if the rollout exceeds its progress deadline, or after --timeout. With podReplacementPolicy: TerminationComplete, a
-    /// rollout is complete when the last replaced pod is deleted. Follows StatefulSets with every update strategy.
+    /// rollout is complete when the last replaced pod is deleted. Follows StatefulSets and DaemonSets with every update strategy.
     #[command(after_help = STATUS_EXAMPLES)]
     Status(Status),
     /// Shows workloads live in the terminal: their states, what they wait for, and a rollout over time with its pods and events.
@@ -30,16 +30,16 @@ pub(crate) enum Verb {
     /// exits as berth rollout status does.
     #[command(after_help = WATCH_EXAMPLES)]
     Watch(Watch),
-    /// Lists the revisions of a Deployment or StatefulSet that you can roll back to: cause, time, duration and result of each.
+    /// Lists the revisions of a Deployment, StatefulSet or DaemonSet that you can roll back to: cause, time, duration and result of each.
     ///
     /// With the feature gate RolloutRecords, berth's API server records the user of each change. On other servers, the list has only the
     /// field manager of the newest revision, and marks it as such.
     #[command(after_help = HISTORY_EXAMPLES)]
     History(History),
-    /// Prints the differences between the pod templates of two revisions of a Deployment or StatefulSet.
+    /// Prints the differences between the pod templates of two revisions of a Deployment, StatefulSet or DaemonSet.
     #[command(after_help = DIFF_EXAMPLES)]
     Diff(Diff),
-    /// Rolls a Deployment or StatefulSet back to an earlier revision.
+    /// Rolls a Deployment, StatefulSet or DaemonSet back to an earlier revision.
     #[command(after_help = UNDO_EXAMPLES)]
     Undo(Undo),
     /// Pauses a Deployment: changes of its template wait until you resume it.
@@ -48,7 +48,7 @@ pub(crate) enum Verb {
     /// Resumes a paused Deployment.
     #[command(after_help = "Example:\n  berth rollout resume deployment/web")]
     Resume(Change),
-    /// Restarts a Deployment or StatefulSet: replaces all its pods by its update strategy, without another change.
+    /// Restarts a Deployment, StatefulSet or DaemonSet: replaces all its pods by its update strategy, without another change.
     #[command(
         after_help = "Examples:\n  berth rollout restart deployment/web\n  berth rollout restart deployment -l tier=front\n  berth rollout restart -f manifests/ -o name"
     )]
@@ -171,7 +171,7 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_name = "POLICY")]
     pub(crate) policy: Option<String>,
 
-    /// The new type of the strategy: RollingUpdate or Recreate; for StatefulSets also OnDelete.
+    /// The new type of the strategy: RollingUpdate or Recreate; for StatefulSets also OnDelete; for DaemonSets RollingUpdate or OnDelete.
     #[arg(long, value_name = "TYPE")]
     pub(crate) strategy: Option<String>,
 
@@ -318,7 +318,8 @@ impl From<FailOn> for berth_plan::Failure {
 /// Options of `berth explain`.
 #[derive(Args, Debug)]
 pub(crate) struct ExplainOptions {
-    /// TYPE/NAME, repeatable; or a TYPE and its names. Types: deployment (deploy), statefulset (sts), replicaset (rs), pod (po).
+    /// TYPE/NAME, repeatable; or a TYPE and its names. Types: deployment (deploy), statefulset (sts), daemonset (ds), job, replicaset (rs),
+    /// replicationcontroller (rc), pod (po).
     #[arg(value_name = "TYPE/NAME", required_unless_present = "from_state", conflicts_with = "from_state")]
     pub(crate) resources: Vec<String>,
 
@@ -326,8 +327,8 @@ pub(crate) struct ExplainOptions {
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<PlanOutput>,
 
-    /// Also writes the controller's input to FILE, as JSON: what it plans from. One Deployment or StatefulSet. The file holds the whole
-    /// template, with its environment.
+    /// Also writes the controller's input to FILE, as JSON: what it plans from. One Deployment, StatefulSet, DaemonSet or Job. The file
+    /// holds the whole template, with its environment.
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 

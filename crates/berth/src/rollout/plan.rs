@@ -140,6 +140,8 @@ async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, Supposition
             warn(&format!("warning: the plan has no pods of {}", others.join(", ")));
         }
         change.manifests = documents.into_iter().map(|document| document.object).collect();
+        // Options that a kind does not have are those of other kinds among the manifests.
+        change.daemon_sets = Edits { policy: None, replicas: None, ..edits.clone() };
         (change.deployments, change.stateful_sets) = (edits.clone(), Edits { policy: None, ..edits });
     }
     let mut snapshot = source.snapshot(&change).await?;
@@ -292,11 +294,13 @@ pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Sna
     let of_edits = change.edits.iter().map(|edit| &*edit.workload.namespace);
     let namespaces: BTreeSet<&str> = of_manifests.chain(of_edits).chain([connection.namespace()]).collect();
     let (mut objects, mut missing) = (Vec::new(), Vec::new());
+    // Without these kinds, no forecast is possible.
+    let is_edited = |plural: &str| change.edits.iter().any(|edit| edit.workload.kind.resource().plural == *plural);
+    let is_needed = |plural: &str| ["deployments", "statefulsets"].contains(&plural) || is_edited(plural);
     for kind in KINDS {
         match kind_of(connection, kind, &namespaces).await {
             Ok(found) => objects.extend(found),
-            // Without these kinds, no forecast is possible.
-            Err(error) if ["deployments", "statefulsets"].contains(&kind.resource.plural.as_str()) => return Err(error),
+            Err(error) if is_needed(kind.resource.plural.as_str()) => return Err(error),
             Err(Error::Refused { message, .. }) => {
                 missing.push(format!("{} cannot be read ({message}): {}", kind.resource.plural, kind.without));
                 if kind.scope == SnapshotScope::All {

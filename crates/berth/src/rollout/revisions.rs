@@ -1,17 +1,22 @@
-//! The revisions in the ControllerRevisions of a StatefulSet.
+//! The revisions in the ControllerRevisions of a StatefulSet or a DaemonSet.
 
 use super::{cluster::Connection, error::Error, selector::selector_text, target::Found};
 use berth_api::decode::Codec;
 use berth_identity::RolloutRevision;
 use berth_workloads::{
+    deployment::annotations::Annotations,
     resources::{REVISIONS, v1},
     stateful_set::revision_data,
-    view::StatefulSetView,
+    view::{DaemonSetView, Meta, StatefulSetView},
+    workload::WorkloadKind,
 };
-use k8s_openapi::api::apps::v1::ControllerRevision;
+use k8s_openapi::{
+    api::{apps::v1::ControllerRevision, core::v1::PodTemplateSpec},
+    apimachinery::pkg::apis::meta::v1::LabelSelector,
+};
 use serde_json::Value;
 
-/// A ControllerRevision of a StatefulSet.
+/// A ControllerRevision.
 #[derive(Debug)]
 pub(super) struct Kept(pub(super) ControllerRevision);
 
@@ -25,7 +30,7 @@ impl Kept {
         self.0.data.as_ref().map_or(Value::Null, |data| data.0.clone())
     }
 
-    /// The pod template, in the form of the StatefulSet's spec.
+    /// The pod template, in the form of the workload's spec.
     pub(super) fn template(&self) -> Value {
         let mut template = self.data()["spec"]["template"].take();
         if let Some(members) = template.as_object_mut() {
@@ -34,27 +39,45 @@ impl Kept {
         template
     }
 
-    /// Whether this is the current template of the StatefulSet.
-    pub(super) fn is_of(&self, set: &StatefulSetView) -> bool {
-        self.data() == revision_data(&set.spec.template)
+    /// Whether this is the workload's current template.
+    pub(super) fn is_of(&self, owner: &Owner) -> bool {
+        self.data() == revision_data(&owner.template)
     }
 }
 
-/// The StatefulSet.
-pub(super) fn stateful_set(workload: &Found) -> Result<StatefulSetView, Error> {
-    workload.view()
+/// A StatefulSet or a DaemonSet, as far as its revisions require it.
+pub(super) struct Owner {
+    pub(super) meta: Meta,
+    pub(super) annotations: Annotations,
+    selector: Option<LabelSelector>,
+    template: PodTemplateSpec,
 }
 
-/// The ControllerRevisions that the StatefulSet controls and selects, oldest first.
-pub(super) async fn list(connection: &Connection, workload: &Found, set: &StatefulSetView) -> Result<Vec<Kept>, Error> {
-    let selector = selector_text(workload, set.spec.selector.as_ref())?;
+impl Owner {
+    /// Reads the workload.
+    ///
+    /// # Errors
+    /// It is not a StatefulSet or a DaemonSet.
+    pub(super) fn of(workload: &Found) -> Result<Self, Error> {
+        if workload.kind == WorkloadKind::DaemonSet {
+            let DaemonSetView { meta, annotations, spec, .. } = workload.view()?;
+            return Ok(Self { meta, annotations, selector: Some(spec.selector.clone()), template: spec.template.clone() });
+        }
+        let StatefulSetView { meta, annotations, spec, .. } = workload.view()?;
+        Ok(Self { meta, annotations, selector: spec.selector.clone(), template: spec.template.clone() })
+    }
+}
+
+/// The ControllerRevisions that the workload controls and selects, oldest first.
+pub(super) async fn list(connection: &Connection, workload: &Found, owner: &Owner) -> Result<Vec<Kept>, Error> {
+    let selector = selector_text(workload, owner.selector.as_ref())?;
     let items = connection.list(&v1(REVISIONS), Some(&selector)).await?;
     let unexpected = |source| Error::Decode { what: "a ControllerRevision".to_owned(), source };
     let all = items.into_iter().map(|item| ControllerRevision::decode_json(item.json.as_bytes()).map(Kept).map_err(unexpected));
     let mut kept = all.collect::<Result<Vec<_>, _>>()?;
     kept.retain(|kept| {
-        let owners = kept.0.metadata.owner_references.iter().flatten();
-        owners.into_iter().any(|owner| owner.controller == Some(true) && owner.uid == set.meta.uid)
+        let references = kept.0.metadata.owner_references.iter().flatten();
+        references.into_iter().any(|reference| reference.controller == Some(true) && reference.uid == owner.meta.uid)
     });
     kept.sort_by(|a, b| (a.number(), &a.0.metadata.name).cmp(&(b.number(), &b.0.metadata.name)));
     Ok(kept)

@@ -26,9 +26,9 @@ use berth_rollout::{
 use berth_workloads::{
     Wait,
     cause::Cause,
-    resources::{CLAIMS, EVENT, EVENTS, POD, PODS, REPLICA_SET, REPLICA_SETS, REVISIONS, kind_of},
+    resources::{CLAIMS, EVENT, EVENTS, NODES, POD, PODS, REPLICA_SET, REPLICA_SETS, REVISIONS, kind_of},
     rollback::Record,
-    view::{DeploymentView, StatefulSetView},
+    view::{DaemonSetView, DeploymentView, StatefulSetView},
     workload::WorkloadKind,
 };
 use futures::{StreamExt, stream};
@@ -165,10 +165,13 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
             Of::Revisions => (REVISIONS, kind_of(&REVISIONS)),
             Of::Claims => (CLAIMS, kind_of(&CLAIMS)),
             Of::Pods => (PODS, POD),
+            Of::Nodes => (NODES, kind_of(&NODES)),
             Of::Events => (EVENTS, EVENT),
         };
-        let served = ServedKind { resource, kind, scope: Scope::Namespaced };
-        let only = Only { namespace: Some(connection.namespace().into()), ..which(of, workload, &selected) };
+        let scope = if of == Of::Nodes { Scope::Cluster } else { Scope::Namespaced };
+        let namespace = (scope == Scope::Namespaced).then(|| connection.namespace().into());
+        let served = ServedKind { resource, kind, scope };
+        let only = Only { namespace, ..which(of, workload, &selected) };
         connection.watch(served, only, &env).map(move |seen| (of, seen)).boxed()
     };
     Ok(stream::select_all(Of::all(workload.kind).iter().map(watch)).boxed())
@@ -176,13 +179,13 @@ fn changes(connection: &Connection, workload: &Found) -> Result<stream::BoxStrea
 
 /// The objects of the namespace that are watched. Sets, revisions and claims are matched by name and owner, whatever their labels. Other
 /// owners' objects show that a name is taken, or that a pod's set still exists, and claims that a user created may lack the workload's
-/// labels. The same holds for pods of a StatefulSet. Names of a Deployment's pods are not sufficient.
+/// labels. The same holds for pods of a StatefulSet. Names of other workloads' pods are not sufficient.
 fn which(of: Of, workload: &Found, selected: &str) -> Only {
     let fields = |fields: String| Only { fields: Some(fields), ..Only::default() };
     match (of, workload.kind) {
         (Of::Workload, _) => fields(format!("metadata.name={}", workload.name)),
-        (Of::Sets | Of::Revisions | Of::Claims, _) | (Of::Pods, WorkloadKind::StatefulSet) => Only::default(),
-        (Of::Pods, WorkloadKind::Deployment) => Only { labels: Some(selected.to_owned()), ..Only::default() },
+        (Of::Sets | Of::Revisions | Of::Claims | Of::Nodes, _) | (Of::Pods, WorkloadKind::StatefulSet) => Only::default(),
+        (Of::Pods, WorkloadKind::Deployment | WorkloadKind::DaemonSet) => Only { labels: Some(selected.to_owned()), ..Only::default() },
         (Of::Events, _) => fields("type=Warning".to_owned()),
     }
 }
@@ -191,6 +194,7 @@ fn selector(workload: &Found) -> Result<Option<LabelSelector>, Error> {
     Ok(match workload.kind {
         WorkloadKind::Deployment => workload.view::<DeploymentView>()?.spec.selector.clone(),
         WorkloadKind::StatefulSet => workload.view::<StatefulSetView>()?.spec.selector.clone(),
+        WorkloadKind::DaemonSet => Some(workload.view::<DaemonSetView>()?.spec.selector.clone()),
     })
 }
 
@@ -275,6 +279,7 @@ mod tests {
             assert_eq!(which(Of::Workload, &workload(kind), "app=web").fields.as_deref(), Some("metadata.name=web"));
         }
         assert_eq!(labels(Of::Pods, WorkloadKind::Deployment).as_deref(), Some("app=web"));
+        assert_eq!(labels(Of::Pods, WorkloadKind::DaemonSet).as_deref(), Some("app=web"));
         assert_eq!(labels(Of::Pods, WorkloadKind::StatefulSet), None, "their names tell whose they are");
     }
 }

@@ -16,7 +16,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Report<'a> {
-    /// `Deployment` or `StatefulSet`.
+    /// `Deployment`, `StatefulSet` or `DaemonSet`.
     kind: &'static str,
     namespace: &'a str,
     name: &'a str,
@@ -65,13 +65,13 @@ struct RolledBack<'a> {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Pods {
-    /// `spec.replicas`.
+    /// `spec.replicas`. Of a DaemonSet: the number of nodes that should run its pod.
     wanted: i32,
     total: i32,
     /// Pods of the newest template.
     updated: i32,
     available: i32,
-    /// Terminating pods. Missing if the pods of a StatefulSet cannot be read.
+    /// Terminating pods. Missing if the pods of a StatefulSet or a DaemonSet cannot be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     terminating: Option<i32>,
 }

@@ -19,7 +19,7 @@ use serde_json::Value;
 /// # Errors
 /// berth does not roll out this type.
 pub(super) fn parse_kind(text: &str) -> Result<WorkloadKind, Error> {
-    let unknown = || Error::Usage(format!("berth does not roll out the type {text}; write deployment or statefulset"));
+    let unknown = || Error::Usage(format!("berth does not roll out the type {text}; write deployment, statefulset or daemonset"));
     let (kind, group) = text.split_once('.').unwrap_or((text, ""));
     if !["", "apps", "v1.apps"].contains(&group) {
         return Err(unknown());
@@ -27,7 +27,7 @@ pub(super) fn parse_kind(text: &str) -> Result<WorkloadKind, Error> {
     match kind.to_ascii_lowercase().as_str() {
         "deployment" | "deployments" | "deploy" => Ok(WorkloadKind::Deployment),
         "statefulset" | "statefulsets" | "sts" => Ok(WorkloadKind::StatefulSet),
-        "daemonset" | "daemonsets" | "ds" => Err(Error::Usage("berth does not roll out DaemonSets; use kubectl rollout".to_owned())),
+        "daemonset" | "daemonsets" | "ds" => Ok(WorkloadKind::DaemonSet),
         _ => Err(unknown()),
     }
 }
@@ -136,7 +136,7 @@ impl Selection {
             found.push((kind, text("namespace"), name));
         }
         match found.is_empty() {
-            true => Err(Error::Usage("the manifests contain no Deployment or StatefulSet".to_owned())),
+            true => Err(Error::Usage("the manifests contain no Deployment, StatefulSet or DaemonSet".to_owned())),
             false => Ok(Self::Manifests(found)),
         }
     }
@@ -262,6 +262,9 @@ mod tests {
             assert_eq!(parse(text, None), one(WorkloadKind::Deployment, "web"), "{text}");
         }
         assert_eq!(parse("sts db", None), one(WorkloadKind::StatefulSet, "db"));
+        for text in ["daemonset/agent", "ds agent", "daemonsets.apps/agent", "daemonset.v1.apps/agent"] {
+            assert_eq!(parse(text, None), one(WorkloadKind::DaemonSet, "agent"), "{text}");
+        }
         let both = vec![(WorkloadKind::Deployment, "a".to_owned()), (WorkloadKind::StatefulSet, "b".to_owned())];
         assert_eq!(parse("deploy/a sts/b", None), Ok(Selection::Named(both)));
         assert_eq!(parse("deploy", Some("a=b")), Ok(Selection::All(WorkloadKind::Deployment, Some("a=b".to_owned()))));
@@ -273,12 +276,17 @@ mod tests {
             place: "m.yaml".to_owned(),
             object: json!({"apiVersion": api_version, "kind": kind, "metadata": {"name": "web", "namespace": namespace}}),
         };
-        let documents =
-            [document("Service", "v1", None), document("Deployment", "apps/v1", Some("shop")), document("StatefulSet", "apps/v1", None)];
+        let documents = [
+            document("Service", "v1", None),
+            document("Deployment", "apps/v1", Some("shop")),
+            document("StatefulSet", "apps/v1", None),
+            document("DaemonSet", "apps/v1", None),
+        ];
         let anywhere = ClusterOptions::default();
         let expected = vec![
             (WorkloadKind::Deployment, Some("shop".to_owned()), "web".to_owned()),
             (WorkloadKind::StatefulSet, None, "web".to_owned()),
+            (WorkloadKind::DaemonSet, None, "web".to_owned()),
         ];
         let found = Selection::of_manifests(&documents, &anywhere).map_err(|error| error.to_string());
         assert_eq!(found, Ok(Selection::Manifests(expected)));
@@ -286,7 +294,7 @@ mod tests {
         let error = Selection::of_manifests(&documents, &elsewhere).expect_err("another namespace").to_string();
         assert!(error.contains("\"shop\" does not match the namespace \"bank\""), "{error}");
         let error = Selection::of_manifests(&documents[..1], &anywhere).expect_err("nothing to roll out").to_string();
-        assert_eq!(error, "the manifests contain no Deployment or StatefulSet");
+        assert_eq!(error, "the manifests contain no Deployment, StatefulSet or DaemonSet");
     }
 
     #[test]
@@ -308,8 +316,7 @@ mod tests {
             assert!(error.contains(says), "{error}");
         };
         check("web", None, "write TYPE/NAME: deployment/web (berth does not roll out the type web");
-        check("pod/web", None, "berth does not roll out the type pod; write deployment or statefulset");
-        check("daemonset/web", None, "use kubectl rollout");
+        check("pod/web", None, "berth does not roll out the type pod; write deployment, statefulset or daemonset");
         check("deployments.extensions/web", None, "does not roll out the type");
         check("deployment/", None, "is not TYPE/NAME");
         check("deployment/web shop", None, "is not TYPE/NAME");

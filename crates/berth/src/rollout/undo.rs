@@ -1,5 +1,5 @@
-//! `berth rollout undo`: restores a Deployment's template and annotations from its ReplicaSet of an earlier revision, or a StatefulSet's
-//! template from an earlier ControllerRevision.
+//! `berth rollout undo`: restores a Deployment's template and annotations from its ReplicaSet of an earlier revision, or the template of a
+//! StatefulSet or a DaemonSet from an earlier ControllerRevision.
 
 use super::{
     cluster::{Connection, Keep},
@@ -7,7 +7,7 @@ use super::{
     history::{self, Set, unknown_revision},
     options::{DryRun, Undo},
     report,
-    revisions::{self, Kept},
+    revisions::{self, Kept, Owner},
     target::Found,
 };
 use crate::progress::{line, warn};
@@ -31,7 +31,7 @@ pub(super) async fn run(options: &Undo, connection: &Connection, workload: &Foun
     }
     match workload.kind {
         WorkloadKind::Deployment => of_deployment(options, connection, workload).await,
-        WorkloadKind::StatefulSet => of_stateful_set(options, connection, workload).await,
+        WorkloadKind::StatefulSet | WorkloadKind::DaemonSet => to_controller_revision(options, connection, workload).await,
     }
 }
 
@@ -48,20 +48,20 @@ async fn of_deployment(options: &Undo, connection: &Connection, workload: &Found
     write(options, connection, workload, &deployment.annotations, patch, &set.template()?).await
 }
 
-async fn of_stateful_set(options: &Undo, connection: &Connection, workload: &Found) -> Result<(), Error> {
-    let set = revisions::stateful_set(workload)?;
-    let kept = revisions::list(connection, workload, &set).await?;
+async fn to_controller_revision(options: &Undo, connection: &Connection, workload: &Found) -> Result<(), Error> {
+    let owner = Owner::of(workload)?;
+    let kept = revisions::list(connection, workload, &owner).await?;
     let chosen = choose_kept(workload, &kept, options.to_revision)?;
-    if chosen.is_of(&set) {
+    if chosen.is_of(&owner) {
         skipped(workload, chosen.number());
         return Ok(());
     }
     let template = chosen.template();
     let patch = json!([
-        {"op": "test", "path": "/metadata/uid", "value": set.meta.uid},
+        {"op": "test", "path": "/metadata/uid", "value": owner.meta.uid},
         {"op": "replace", "path": "/spec/template", "value": template},
     ]);
-    write(options, connection, workload, &set.annotations, patch, &template).await
+    write(options, connection, workload, &owner.annotations, patch, &template).await
 }
 
 fn skipped(workload: &Found, revision: RolloutRevision) {

@@ -10,14 +10,17 @@ use berth_controllers::{Change, RawObject};
 use berth_identity::{ObjectKey, Revision};
 use berth_remote::WatchError;
 use berth_rollout::{
+    daemon_set,
     stateful_set::{self, Belongings},
     status::{self, RolloutStatus},
     waits::{self, Observed},
 };
 use berth_workloads::{
-    cause::{self, Causes, DeploymentFacts, StatefulSetFacts},
+    cause::{self, Causes, DaemonSetFacts, DeploymentFacts, StatefulSetFacts},
     stateful_set::member_ordinal,
-    view::{ClaimView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView, View},
+    view::{
+        ClaimView, DaemonNodeView, DaemonSetView, DeploymentView, EventView, PodView, ReplicaSetView, RevisionView, StatefulSetView, View,
+    },
     workload::WorkloadKind,
 };
 use jiff::Timestamp;
@@ -108,6 +111,7 @@ pub(super) enum Of {
     Revisions,
     Claims,
     Pods,
+    Nodes,
     /// Warnings.
     Events,
 }
@@ -118,6 +122,7 @@ impl Of {
         match kind {
             WorkloadKind::Deployment => &[Self::Workload, Self::Sets, Self::Pods, Self::Events],
             WorkloadKind::StatefulSet => &[Self::Workload, Self::Revisions, Self::Claims, Self::Pods, Self::Events],
+            WorkloadKind::DaemonSet => &[Self::Workload, Self::Revisions, Self::Pods, Self::Nodes, Self::Events],
         }
     }
 }
@@ -133,6 +138,7 @@ pub(super) struct WatchedWorkload<'a> {
     revisions: Mirror<RevisionView>,
     claims: Mirror<ClaimView>,
     pods: Mirror<PodView>,
+    nodes: Mirror<DaemonNodeView>,
     events: Mirror<EventView>,
     /// Since when the controller has not observed the workload's spec.
     unobserved_since: Option<Timestamp>,
@@ -152,6 +158,7 @@ impl<'a> WatchedWorkload<'a> {
             revisions: Mirror::default(),
             claims: Mirror::default(),
             pods: Mirror::default(),
+            nodes: Mirror::default(),
             events: Mirror::default(),
             unobserved_since: None,
             features: Features::default(),
@@ -183,6 +190,7 @@ impl<'a> WatchedWorkload<'a> {
                 let is_its_own = |pod: &PodView| kind != WorkloadKind::StatefulSet || member_ordinal(name, &pod.meta.name).is_some();
                 self.pods.take_if(change, |json| PodView::decode(json, Revision(0)), is_its_own)
             }
+            Of::Nodes => self.nodes.take(change, |json| DaemonNodeView::decode(json, Revision(0))),
             Of::Events => self.events.take(change, EventView::decode),
         }
     }
@@ -196,13 +204,14 @@ impl<'a> WatchedWorkload<'a> {
             Of::Revisions => self.revisions.miss(),
             Of::Claims => self.claims.miss(),
             Of::Pods => self.pods.miss(),
+            Of::Nodes => self.nodes.miss(),
             Of::Events => self.events.miss(),
         }
         // The next list replaces the lost events.
         let WatchError::Broken(cause) = error else { return };
         let warning = match of {
             Of::Workload => format!("Warning: lost the connection, retrying: {cause}"),
-            Of::Sets | Of::Revisions | Of::Claims | Of::Pods | Of::Events => {
+            Of::Sets | Of::Revisions | Of::Claims | Of::Pods | Of::Nodes | Of::Events => {
                 format!("Warning: cannot determine everything that it waits for: {cause}")
             }
         };
@@ -223,6 +232,7 @@ impl<'a> WatchedWorkload<'a> {
             Of::Revisions => self.revisions.fill,
             Of::Claims => self.claims.fill,
             Of::Pods => self.pods.fill,
+            Of::Nodes => self.nodes.fill,
             Of::Events => self.events.fill,
         }
     }
@@ -277,6 +287,13 @@ impl<'a> WatchedWorkload<'a> {
                 let causes = self.causes_of_stateful_set(&set, now);
                 Ok(Some(stateful_set::status(&set, &self.belongings(), causes, &self.features.gates, now)))
             }
+            WorkloadKind::DaemonSet => {
+                let set: DaemonSetView = current.view()?;
+                let lags = set.status.observed_generation.unwrap_or(0) < set.meta.generation.0;
+                self.unobserved_since = since(lags, self.unobserved_since, current.changed(), now);
+                let of = daemon_set::Belongings { revisions: self.revisions.whole(), pods: self.pods.whole(), nodes: self.nodes.whole() };
+                Ok(Some(daemon_set::status(&set, &of, self.causes_of_daemon_set(&set, now), now)))
+            }
         }
     }
 
@@ -289,6 +306,11 @@ impl<'a> WatchedWorkload<'a> {
     fn causes_of_stateful_set(&self, set: &StatefulSetView, now: Timestamp) -> Causes {
         let (pods, events) = (self.pods.all(), self.events.all());
         cause::of_stateful_set(&StatefulSetFacts { set, pods: &pods, events: &events, unobserved_since: self.unobserved_since, now })
+    }
+
+    fn causes_of_daemon_set(&self, set: &DaemonSetView, now: Timestamp) -> Causes {
+        let (pods, events) = (self.pods.all(), self.events.all());
+        cause::of_daemon_set(&DaemonSetFacts { set, pods: &pods, events: &events, unobserved_since: self.unobserved_since, now })
     }
 }
 

@@ -154,6 +154,7 @@ impl Trial<'_> {
         match self.scenario.kind {
             WorkloadKind::Deployment => "deployments",
             WorkloadKind::StatefulSet => "statefulsets",
+            WorkloadKind::DaemonSet => "daemonsets",
         }
     }
 

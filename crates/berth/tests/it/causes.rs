@@ -150,8 +150,29 @@ async fn intended_waits_are_explained_and_healthy_workloads_are_reported_as_such
     let file = folder.path().join("state.json");
     let refused = berth.explain_command(&["pod/web", "--state", file.to_str().unwrap()]).output().unwrap();
     let says = String::from_utf8_lossy(&refused.stderr);
-    assert!(!refused.status.success() && says.contains("--state requires one Deployment or StatefulSet"), "{says}");
+    assert!(!refused.status.success() && says.contains("--state requires one Deployment, StatefulSet, DaemonSet or Job"), "{says}");
     assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn the_input_of_the_plans_for_daemon_sets_and_jobs_is_saved() {
+    let mut agent = workload("DaemonSet", "default", "agent", &json!({}));
+    agent["spec"].as_object_mut().unwrap().retain(|member, _| member != "replicas" && member != "serviceName");
+    agent["spec"]["updateStrategy"] = json!({"type": "OnDelete"});
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work:1"}]}});
+    let job =
+        json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"}, "spec": {"suspend": true, "template": template}});
+    let berth = up_with(&[agent, job], &[]);
+    berth.rollout(&["status", "daemonset/agent"]);
+    let image = json!({"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}});
+    let sets = Api::<k8s_openapi::api::apps::v1::DaemonSet>::default_namespaced(berth.kube_client().await);
+    sets.patch("agent", &PatchParams::default(), &Patch::Merge(&image)).await.unwrap();
+    let by_hand = "waiting for 2 pods of older templates to be deleted manually (OnDelete)";
+    check_explained(&berth, "default", "daemonset/agent", "deletion_by_hand", by_hand);
+    check_saved(&berth, "daemonset/agent", by_hand);
+    let suspended = "suspended: no pod runs until you resume it";
+    check_explained(&berth, "default", "job/work", "job_suspended", suspended);
+    check_saved(&berth, "job/work", suspended);
 }
 
 /// Saves the input of the controller's plan, and checks that the plan from the file has this wait.

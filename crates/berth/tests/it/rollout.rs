@@ -3,7 +3,7 @@
 
 use crate::common::{self, Berth, Lines, end_of};
 use k8s_openapi::api::{
-    apps::v1::{Deployment, ReplicaSet, StatefulSet},
+    apps::v1::{DaemonSet, Deployment, ReplicaSet, StatefulSet},
     core::v1::Pod,
 };
 use kube::{
@@ -309,6 +309,110 @@ async fn a_paused_deployment_waits_to_be_resumed() {
     // The revision is shown as soon as the controller has seen the change.
     cluster.rollout(&["status", "deployment/web"]);
     cluster.rollout(&["status", "deployment/web", "--revision=3"]);
+}
+
+/// A DaemonSet `agent` with the image `agent:1`, and the rest of `spec`.
+async fn create_daemon_set(cluster: &Cluster, spec: &Value) -> Api<DaemonSet> {
+    let mut set = json!({
+        "metadata": {"name": "agent", "labels": {"app": "agent"}, "annotations": {"kubernetes.io/change-cause": "first"}},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "main", "image": "agent:1"}]}},
+        },
+    });
+    merge(&mut set["spec"], spec);
+    let sets: Api<DaemonSet> = Api::default_namespaced(cluster.client.clone());
+    let request = kube::core::Request::new("/apis/apps/v1/namespaces/default/daemonsets");
+    let request = request.create(&PostParams::default(), set.to_string().into_bytes()).unwrap();
+    cluster.client.request_text(request).await.unwrap();
+    sets
+}
+
+async fn patch_daemon_set(sets: &Api<DaemonSet>, spec: Value) {
+    sets.patch("agent", &PatchParams::default(), &Patch::Merge(json!({ "spec": spec }))).await.unwrap();
+}
+
+fn agent_template(version: u32, annotations: &Value) -> Value {
+    let containers = json!([{"name": "main", "image": format!("agent:{version}")}]);
+    json!({"metadata": {"annotations": annotations}, "spec": {"containers": containers}})
+}
+
+#[tokio::test]
+async fn a_daemon_sets_rollout_is_reported_listed_and_undone() {
+    let cluster = Cluster::start().await;
+    let sets = create_daemon_set(&cluster, &json!({})).await;
+    let done = cluster.rollout(&["status", "daemonset/agent"]);
+    assert!(done.ends_with("daemon set \"agent\" successfully rolled out\n"), "{done}");
+    assert!(cluster.rollout_fails(&["undo", "ds/agent"]).contains("no last revision to roll back to"));
+    for (verb, text) in [("pause", "pausing"), ("resume", "resuming"), ("promote", "has no steps: promoting")] {
+        let error = cluster.rollout_fails(&[verb, "daemonsets.apps/agent"]);
+        assert!(error.contains(&format!("daemonsets.apps \"agent\" {text} is not supported")), "{error}");
+    }
+
+    patch_daemon_set(&sets, json!({"template": agent_template(2, &json!({}))})).await;
+    cluster.rollout(&["status", "ds/agent"]);
+    cluster.rollout(&["status", "ds/agent", "--revision=2"]);
+    let history = cluster.rollout(&["history", "ds/agent"]);
+    let words: Vec<Vec<&str>> = history.lines().map(|line| line.split_whitespace().take(3).collect()).collect();
+    assert_eq!(words[1..], [vec!["REVISION", "CHANGE-CAUSE", "IMAGES"], vec!["1", "first", "agent:1"], vec!["2", "first", "agent:2"]]);
+    let one = cluster.rollout(&["history", "ds/agent", "--revision=1"]);
+    assert!(one.starts_with("daemonset.apps/agent with revision #1\nChange-cause: first\nPod Template:\n"), "{one}");
+    assert!(!one.contains("$patch"), "{one}");
+    let json: Value = serde_json::from_str(&cluster.rollout(&["history", "ds/agent", "-o", "json"])).unwrap();
+    let kept = json["revisions"][0]["controllerRevision"].as_str().unwrap();
+    assert!(json["kind"] == "DaemonSet" && kept.starts_with("agent-"), "{json}");
+    let diff = cluster.rollout(&["diff", "ds/agent"]);
+    assert!(diff.contains("agent:1 -> agent:2"), "{diff}");
+
+    assert_eq!(cluster.rollout(&["undo", "ds/agent", "--dry-run=server"]), "daemonset.apps/agent rolled back (server dry run)\n");
+    assert_eq!(cluster.rollout(&["undo", "ds/agent"]), "daemonset.apps/agent rolled back\n");
+    cluster.rollout(&["status", "ds/agent"]);
+    cluster.rollout(&["status", "ds/agent", "--revision=3"]);
+    let image = sets.get("agent").await.unwrap().spec.unwrap().template.spec.unwrap().containers[0].image.clone();
+    assert_eq!(image.as_deref(), Some("agent:1"));
+    let same = cluster.rollout(&["undo", "ds/agent", "--to-revision=3"]);
+    assert_eq!(same, "daemonset.apps/agent skipped rollback (current template already matches revision 3)\n");
+    assert!(cluster.rollout_fails(&["undo", "ds/agent", "--to-revision=9"]).contains("unable to find specified revision 9 in history"));
+    assert_eq!(cluster.rollout(&["restart", "ds", "-l", "app=agent"]), "daemonset.apps/agent restarted\n");
+    cluster.rollout(&["status", "ds/agent"]);
+    cluster.rollout(&["status", "ds/agent", "--revision=4"]);
+}
+
+#[tokio::test]
+async fn a_stuck_daemon_set_names_the_pod_that_blocks_it_and_what_waits_for_it() {
+    let cluster = Cluster::start().await;
+    let sets = create_daemon_set(&cluster, &json!({})).await;
+    cluster.rollout(&["status", "ds/agent"]);
+    patch_daemon_set(&sets, json!({"template": agent_template(2, &json!({"sim.berth.dev/fails": "ImagePullBackOff"}))})).await;
+    let now = || -> Value { serde_json::from_str(&cluster.rollout(&["status", "ds/agent", "--watch=false", "-o", "json"])).unwrap() };
+    let shown = cluster.until(now, |now| now["causes"][0]["reason"] == "image_pull" && now["waits"][0]["reason"] == "pods_unavailable");
+    assert_eq!((&shown["kind"], &shown["state"], &shown["revision"]), (&json!("DaemonSet"), &json!("Waiting"), &json!(2)));
+    let message = "Waiting for daemon set \"agent\" rollout to finish: 1 out of 2 new pods have been updated...";
+    assert_eq!(
+        (&shown["message"], &shown["waits"][0]["message"]),
+        (&json!(message), &json!("waiting for 1 of 2 pods to become available"))
+    );
+    assert_eq!((&shown["replicas"]["wanted"], &shown["replicas"]["available"]), (&json!(2), &json!(1)));
+    let late = cluster.rollout_fails(&["status", "ds/agent", "--timeout=50ms"]);
+    assert!(late.contains("timed out waiting for the condition"), "{late}");
+    cluster.rollout(&["undo", "ds/agent"]);
+    let done = cluster.rollout(&["status", "ds/agent"]);
+    assert!(done.ends_with("daemon set \"agent\" successfully rolled out\n"), "{done}");
+
+    // kubectl refuses OnDelete.
+    patch_daemon_set(
+        &sets,
+        json!({"updateStrategy": {"type": "OnDelete", "rollingUpdate": null}, "template": agent_template(3, &json!({}))}),
+    )
+    .await;
+    let text = "Waiting for pods to be deleted manually: 0 out of 2 pods have the newest template...";
+    let shown = cluster.until(now, |now| now["message"] == text && now["waits"][0]["reason"] == "deletion_by_hand");
+    assert_eq!(shown["replicas"]["updated"], 0);
+    let pods: Api<Pod> = Api::default_namespaced(cluster.client.clone());
+    for pod in pods.list(&ListParams::default()).await.unwrap() {
+        pods.delete(&pod.name_any(), &DeleteParams::default()).await.unwrap();
+    }
+    cluster.rollout(&["status", "ds/agent"]);
 }
 
 /// A StatefulSet `db` of three pods with the image `db:1`, and the rest of `spec`.

@@ -288,6 +288,79 @@ fn waits_of_deployments() -> Vec<Situation> {
     ]
 }
 
+/// A DaemonSet `agent`; `change` is merged into it.
+fn daemon_set(change: &Value) -> Value {
+    let template = json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}});
+    let spec = json!({"selector": {"matchLabels": {"app": "agent"}}, "template": template});
+    merged(json!({"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": {"name": "agent"}, "spec": spec}), change)
+}
+
+/// A Job `work`; `change` is merged into it.
+fn job(change: &Value) -> Value {
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "main:1"}]}});
+    merged(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"}, "spec": {"template": template}}), change)
+}
+
+/// What DaemonSets, Jobs and ReplicationControllers wait for.
+fn waits_of_other_owners() -> Vec<Situation> {
+    let broken = r#"--patch={"spec":{"template":{"metadata":{"annotations":{"sim.berth.dev/fails":"ImagePullBackOff"}}}}}"#;
+    let old = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"}, "spec": {"replicas": 2,
+        "template": {"metadata": {"labels": {"app": "old"}}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}}}});
+    let image = |object, advises| asked(object, "image_pull", "Back-off pulling image", advises);
+    let mut failed = job(&fails("CrashLoopBackOff"));
+    failed["spec"]["backoffLimit"] = json!(0);
+    vec![
+        situation("daemons", vec![daemon_set(&json!({}))], vec![image("daemonset/agent", "berth rollout undo daemonset/agent ")]).then(&[
+            "patch",
+            "daemonset/agent",
+            broken,
+        ]),
+        situation(
+            "daemons-image",
+            vec![daemon_set(&fails("ImagePullBackOff"))],
+            vec![image("pod/agent-", "kubectl set image daemonset/agent ").never("undo")],
+        ),
+        situation(
+            "daemons-by-hand",
+            vec![daemon_set(&json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}))],
+            vec![asked(
+                "daemonset/agent",
+                "deletion_by_hand",
+                "deleted manually (OnDelete)",
+                "kubectl get pods -L controller-revision-hash",
+            )],
+        )
+        .then(&["set", "image", "daemonset/agent", "main=main:2"]),
+        situation(
+            "job-image",
+            vec![job(&fails("ImagePullBackOff"))],
+            vec![
+                image("job/work", "kubectl replace --force -f MANIFEST ").never("kubectl set "),
+                image("pod/work-", "kubectl replace --force -f MANIFEST ").never("kubectl set "),
+            ],
+        ),
+        situation(
+            "job-failed",
+            vec![failed],
+            vec![asked("job/work", "pod_failed", "ended with exit code 1", "kubectl replace --force -f MANIFEST ").never("undo")],
+        ),
+        situation(
+            "job-suspended",
+            vec![job(&json!({"spec": {"suspend": true}}))],
+            vec![asked("job/work", "job_suspended", "suspend", "kubectl patch job/work ")],
+        ),
+        situation(
+            "controller",
+            vec![merged(old, &fails("ImagePullBackOff"))],
+            vec![
+                image("replicationcontroller/old", "kubectl set image replicationcontroller/old "),
+                image("replicationcontroller/old", "kubectl delete pod old-"),
+                image("pod/old-", "kubectl delete pod old-").never("undo"),
+            ],
+        ),
+    ]
+}
+
 /// The same of a StatefulSet.
 fn waits_of_stateful_sets() -> Vec<Situation> {
     let claim = |class: Value| {
@@ -397,8 +470,11 @@ fn set_up(berth: &Berth, Situation { name, objects, then, .. }: &Situation) {
     }
     for object in objects.iter().filter(|object| object["apiVersion"] == "apps/v1" && object["spec"]["paused"] != true) {
         let workload = format!("{}/{}", object["kind"].as_str().unwrap().to_lowercase(), object["metadata"]["name"].as_str().unwrap());
-        let strategy =
-            if object["spec"]["updateStrategy"]["type"] == "OnDelete" { "{.status.readyReplicas}" } else { "{.status.availableReplicas}" };
+        let strategy = match (object["kind"].as_str().unwrap(), object["spec"]["updateStrategy"]["type"] == "OnDelete") {
+            ("DaemonSet", _) => "{.status.numberAvailable}",
+            (_, true) => "{.status.readyReplicas}",
+            (_, false) => "{.status.availableReplicas}",
+        };
         berth.kubectl_until(&["get", &workload, "-n", name, "-o", &format!("jsonpath={strategy}")], |ready| ready == "2");
     }
     for command in then {
@@ -482,16 +558,28 @@ fn what_workloads_wait_for_is_explained() {
     let Some(berth) = server(&[]) else { return };
     check(&berth, &waits_of_deployments());
     check(&berth, &waits_of_stateful_sets());
+    check(&berth, &waits_of_other_owners());
 }
 
 #[test]
 fn controllers_that_do_not_run_are_missed() {
-    let Some(berth) = server(&["--controllers", "*,-deployment,-replicaset,-statefulset"]) else { return };
+    let Some(berth) = server(&["--controllers", "*,-deployment,-replicaset,-statefulset,-daemonset,-job,-replicationcontroller"]) else {
+        return;
+    };
     let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-bare"}, "spec": {"replicas": 2,
         "selector": {"matchLabels": {"app": "bare"}}, "template": {"metadata": {"labels": {"app": "bare"}}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}}}});
-    let asked_of = ["deployment/web", "statefulset/db", "replicaset/web-bare"]
-        .map(|object| asked(object, "not_observed", "not been observed by a controller", "kubectl get leases "));
-    check(&berth, &[situation("nobody", vec![deployment(json!({})), stateful_set(json!({})), set], asked_of.into())]);
+    let old = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"}, "spec": {
+        "template": {"metadata": {"labels": {"app": "old"}}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}}}});
+    let objects = ["deployment/web", "statefulset/db", "replicaset/web-bare", "daemonset/agent", "job/work", "replicationcontroller/old"];
+    let asked_of = objects.map(|object| asked(object, "not_observed", "not been observed by a controller", "kubectl get leases "));
+    check(
+        &berth,
+        &[situation(
+            "nobody",
+            vec![deployment(json!({})), stateful_set(json!({})), set, daemon_set(&json!({})), job(&json!({})), old],
+            asked_of.into(),
+        )],
+    );
     let Some(berth) = server(&["--controllers", "*,-replicaset"]) else { return };
     let child = asked("deployment/web", "child_not_observed", "to be observed", "");
     check(&berth, &[situation("half", vec![deployment(json!({}))], vec![child])]);

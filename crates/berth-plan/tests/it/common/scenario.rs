@@ -36,6 +36,14 @@ pub(crate) fn stateful_set(replicas: u32, spec: &Value) -> Value {
     set
 }
 
+/// The same as a DaemonSet: its pods run on all nodes.
+pub(crate) fn daemon_set(spec: &Value) -> Value {
+    let mut set = deployment(1, spec);
+    set["kind"] = json!("DaemonSet");
+    set["spec"].as_object_mut().map(|spec| spec.remove("replicas"));
+    set
+}
+
 /// The cost of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
@@ -77,7 +85,7 @@ pub(crate) enum Hold {
     Paused,
     /// It is paused in the middle of a rollout.
     PausedInTheMiddle,
-    /// The user deletes the pods of a StatefulSet.
+    /// The user deletes the pods of a StatefulSet or a DaemonSet.
     OnDelete,
 }
 
@@ -103,6 +111,28 @@ impl Scenario {
         }
         let edits = Edits { images, replicas, ..Edits::default() };
         Self { kind, manifest, times, edits, quota, idle, hold }
+    }
+
+    /// A new image for a DaemonSet.
+    pub(crate) fn of_daemon_set(rng: &SeededRng) -> Self {
+        let limit = |choices: &[Value]| rng.choose(choices).clone();
+        let hold = if rng.below(5) == 0 { Hold::OnDelete } else { Hold::Nothing };
+        let rolling = match rng.below(2) {
+            0 => json!({"maxSurge": limit(&[json!(1), json!(2), json!("40%")]), "maxUnavailable": 0}),
+            _ => json!({"maxSurge": 0, "maxUnavailable": limit(&[json!(1), json!(2), json!("60%")])}),
+        };
+        let strategy =
+            if hold == Hold::OnDelete { json!({"type": "OnDelete"}) } else { json!({"type": "RollingUpdate", "rollingUpdate": rolling}) };
+        let min_ready_seconds = limit(&[json!(0), json!(0), json!(4)]);
+        Self {
+            kind: WorkloadKind::DaemonSet,
+            manifest: daemon_set(&json!({"updateStrategy": strategy, "minReadySeconds": min_ready_seconds})),
+            times: Times::draw(rng, Pace::Virtual),
+            edits: Edits { images: vec![("main".to_owned(), "main:2".to_owned())], ..Edits::default() },
+            quota: None,
+            idle: Duration::from_millis(rng.below(90_000)),
+            hold,
+        }
     }
 
     /// The change, as a merge patch.
@@ -149,6 +179,7 @@ fn manifest(rng: &SeededRng, kind: WorkloadKind) -> Value {
             let management = if number(2) == 0 { "Parallel" } else { "OrderedReady" };
             stateful_set(replicas.min(6), &json!({"updateStrategy": {"type": strategy}, "podManagementPolicy": management}))
         }
+        WorkloadKind::DaemonSet => daemon_set(&json!({})),
     }
 }
 

@@ -5,7 +5,8 @@ use berth_registry::table::age;
 use berth_workloads::{
     Wait,
     cause::{Obstacle, misfits},
-    view::{ContainerRole, ContainerSymptom, DeploymentView, EventView, PodView},
+    job::expires_at,
+    view::{ContainerRole, ContainerSymptom, DeploymentView, EventView, JobView, PodView},
 };
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ResourceQuota;
@@ -162,7 +163,7 @@ fn of_quota(quota: &ResourceQuota) -> Option<Evidence> {
 fn is_telling(condition: &Condition) -> bool {
     match condition.type_.as_str() {
         "Available" | "Progressing" | "Ready" | "PodScheduled" => condition.status != "True",
-        "ReplicaFailure" | "DisruptionTarget" => condition.status == "True",
+        "ReplicaFailure" | "DisruptionTarget" | "Failed" | "FailureTarget" => condition.status == "True",
         _ => false,
     }
 }
@@ -192,6 +193,22 @@ fn of_events(events: &[Arc<EventView>], objects: &BTreeMap<String, String>) -> V
     }
     shown.truncate(EVENTS_MAX);
     shown
+}
+
+/// When a Job that has not finished fails because of its deadline.
+pub(super) fn job_deadline(job: &JobView, now: Timestamp) -> Option<Next> {
+    let seconds = job.spec.active_deadline_seconds.filter(|_| job.spec.suspend != Some(true))?;
+    let at = job.status.start_time.as_ref()?.0.checked_add(SignedDuration::from_secs(seconds)).ok()?;
+    let text =
+        format!("its deadline of {seconds}s is over in {}s: then it fails, unless it is complete", at.duration_since(now).as_secs().max(0));
+    Some(Next { text, at: Some(at) })
+}
+
+/// When a Job that has finished is deleted.
+pub(super) fn job_expiry(job: &JobView, now: Timestamp) -> Option<Next> {
+    let at = expires_at(job)?;
+    let text = format!("it is deleted in {}s (ttlSecondsAfterFinished)", at.duration_since(now).as_secs().max(0));
+    Some(Next { text, at: Some(at) })
 }
 
 /// What will happen to a Deployment's rollout that makes no progress.

@@ -9,6 +9,7 @@ use super::{cluster::Connection, error::Error, options::ExplainOptions, target};
 use crate::progress::chain;
 use berth_workloads::{
     cause::{Obstacle, ToDo},
+    view::ReplicaKind,
     workload::WorkloadKind,
 };
 use jiff::Timestamp;
@@ -27,8 +28,8 @@ async fn explain(options: &ExplainOptions) -> Result<(), Error> {
         return state::print_plan(file, options.output);
     }
     let subjects = subjects(&options.resources)?;
-    if options.state.is_some() && !matches!(subjects[..], [Subject { kind: Kind::Rolled(_), .. }]) {
-        return Err(Error::Usage("--state requires one Deployment or StatefulSet, such as deployment/web".to_owned()));
+    if options.state.is_some() && !matches!(subjects[..], [Subject { kind: Kind::Rolled(_) | Kind::Job, .. }]) {
+        return Err(Error::Usage("--state requires one Deployment, StatefulSet, DaemonSet or Job, such as deployment/web".to_owned()));
     }
     if options.cluster.all_namespaces {
         return Err(Error::Usage("a resource cannot be retrieved by name across all namespaces".to_owned()));
@@ -40,8 +41,8 @@ async fn explain(options: &ExplainOptions) -> Result<(), Error> {
             Ok(explanation) => {
                 show::print(&explanation, options.output);
                 if let Some(file) = &options.state {
-                    let input =
-                        explanation.input.ok_or_else(|| Error::Usage(format!("--state: you may not read the pods of {}", subject.name)))?;
+                    let unreadable = || format!("--state: you may not read everything that the plan for {} requires", subject.name);
+                    let input = explanation.input.ok_or_else(|| Error::Usage(unreadable()))?;
                     state::write(file, *input)?;
                 }
             }
@@ -59,17 +60,21 @@ async fn explain(options: &ExplainOptions) -> Result<(), Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Rolled(WorkloadKind),
-    ReplicaSet,
+    Job,
+    Replicas(ReplicaKind),
     Pod,
 }
 
 impl Kind {
     fn parse(text: &str) -> Result<Self, Error> {
         match text.to_ascii_lowercase().as_str() {
-            "replicaset" | "replicasets" | "rs" | "replicaset.apps" | "replicasets.apps" => Ok(Self::ReplicaSet),
+            "replicaset" | "replicasets" | "rs" | "replicaset.apps" | "replicasets.apps" => Ok(Self::Replicas(ReplicaKind::ReplicaSet)),
+            "replicationcontroller" | "replicationcontrollers" | "rc" => Ok(Self::Replicas(ReplicaKind::ReplicationController)),
+            "job" | "jobs" | "job.batch" | "jobs.batch" => Ok(Self::Job),
             "pod" | "pods" | "po" => Ok(Self::Pod),
             _ => target::parse_kind(text).map(Self::Rolled).map_err(|_| {
-                Error::Usage(format!("berth cannot explain the type {text}; write deployment, statefulset, replicaset or pod"))
+                let known = "deployment, statefulset, daemonset, job, replicaset, replicationcontroller or pod";
+                Error::Usage(format!("berth cannot explain the type {text}; write {known}"))
             }),
         }
     }
@@ -122,7 +127,7 @@ struct Explanation {
     unread: Vec<String>,
     /// When everything was read.
     at: Timestamp,
-    /// The planner's input for a Deployment or a StatefulSet, if the command saves it.
+    /// The planner's input, if the command saves it.
     input: Option<Box<state::WorkloadState>>,
 }
 
@@ -159,7 +164,15 @@ mod tests {
         let web = || subject(Kind::Rolled(WorkloadKind::Deployment), "web");
         assert_eq!(parse("deployment/web"), Ok(vec![web()]));
         assert_eq!(parse("deploy web shop"), Ok(vec![web(), subject(Kind::Rolled(WorkloadKind::Deployment), "shop")]));
-        assert_eq!(parse("rs/web-1 po/web-1-a"), Ok(vec![subject(Kind::ReplicaSet, "web-1"), subject(Kind::Pod, "web-1-a")]));
+        let replicas = |kind, name: &str| subject(Kind::Replicas(kind), name);
+        let both = vec![replicas(ReplicaKind::ReplicaSet, "web-1"), subject(Kind::Pod, "web-1-a")];
+        assert_eq!(parse("rs/web-1 po/web-1-a"), Ok(both));
+        let others = vec![
+            subject(Kind::Rolled(WorkloadKind::DaemonSet), "agent"),
+            subject(Kind::Job, "migrate"),
+            replicas(ReplicaKind::ReplicationController, "old"),
+        ];
+        assert_eq!(parse("ds/agent job.batch/migrate rc/old"), Ok(others));
         for (text, says) in [
             ("service/web", "berth cannot explain the type service"),
             ("deployment", "write TYPE/NAME"),

@@ -1,6 +1,10 @@
 //! The input of an explanation, read once from the cluster. If some objects cannot be read, fewer causes are found, and the explanation
 //! lists them.
 
+mod daemon_set;
+mod job;
+mod owner;
+
 use super::{
     super::{
         cluster::{Connection, Item},
@@ -29,11 +33,12 @@ use berth_workloads::{
     },
     deployment::annotations,
     plan::TerminatingPod,
-    resources::{BUDGETS, CLAIMS, DEPLOYMENTS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, STATEFUL_SETS, v1},
+    resources::{BUDGETS, CLAIMS, DEPLOYMENTS, JOBS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, v1},
     selector::Labels,
     stateful_set::member_ordinal,
     view::{
-        BudgetView, ClaimView, DeploymentView, EventView, Meta, PodPhase, PodView, ReplicaSetView, RevisionView, StatefulSetView, View,
+        BudgetView, ClaimView, DeploymentView, EventView, Meta, PodPhase, PodView, ReplicaKind, ReplicaSetView, RevisionView,
+        StatefulSetView, View,
     },
     workload::WorkloadKind,
 };
@@ -58,7 +63,7 @@ pub(super) async fn explanation(
     keeps_input: bool,
     now: Timestamp,
 ) -> Result<Explanation, Error> {
-    let reader = Reader { connection, unread: Vec::new(), now, keeps_input, input: None };
+    let reader = Reader { connection, unread: Vec::new(), refused: BTreeSet::new(), now, keeps_input, input: None };
     match subject.kind {
         Kind::Rolled(kind) => {
             let json = connection.named(&kind.gvr(), &subject.name).await?;
@@ -66,9 +71,11 @@ pub(super) async fn explanation(
             match kind {
                 WorkloadKind::Deployment => reader.deployment(&found).await,
                 WorkloadKind::StatefulSet => reader.stateful_set(&found).await,
+                WorkloadKind::DaemonSet => reader.daemon_set(&found).await,
             }
         }
-        Kind::ReplicaSet => reader.replica_set(&connection.named(&v1(REPLICA_SETS), &subject.name).await?).await,
+        Kind::Job => reader.job(&connection.named(&v1(JOBS), &subject.name).await?).await,
+        Kind::Replicas(kind) => reader.replicas(kind, &connection.named(&v1(kind.resource()), &subject.name).await?).await,
         Kind::Pod => reader.pod(&connection.named(&v1(PODS), &subject.name).await?).await,
     }
 }
@@ -76,6 +83,8 @@ pub(super) async fn explanation(
 struct Reader<'a> {
     connection: &'a Connection,
     unread: Vec<String>,
+    /// The plurals of what could not be read.
+    refused: BTreeSet<String>,
     now: Timestamp,
     keeps_input: bool,
     /// The planner's input for the workload.
@@ -99,6 +108,8 @@ struct Summary<'a> {
     notes: Vec<String>,
     /// Other objects that events may be about, by uid.
     parts: BTreeMap<String, String>,
+    /// What happens next although obstacles exist, because the object has ended.
+    ended: Option<&'static str>,
 }
 
 impl Reader<'_> {
@@ -144,6 +155,7 @@ impl Reader<'_> {
             replacement: Replacement::ByItself,
             notes,
             parts: own.map(|set| (set.meta.uid.to_string(), format!("replicaset/{}", set.meta.name))).collect(),
+            ended: None,
         };
         let later = facts::deadline(&deployment, now).filter(|_| standing.state != RolloutStage::Complete);
         self.explain(told, causes, waits, around, later).await
@@ -163,8 +175,7 @@ impl Reader<'_> {
         let (pods, events, now) = (&around.pods, &around.events, self.now);
         let unobserved_since = (set.status.observed_generation < set.meta.generation).then(|| found.changed().unwrap_or(now));
         let causes = cause::of_stateful_set(&StatefulSetFacts { set: &set, pods, events, unobserved_since, now });
-        let has_earlier =
-            unobserved_since.is_none() && revisions.iter().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid)).count() > 1;
+        let has_earlier = unobserved_since.is_none() && has_earlier(&set.meta, &revisions);
         let outdated = outdated::of_stateful_set(&set, pods);
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods.clone()), claims };
         if self.keeps_input {
@@ -190,12 +201,17 @@ impl Reader<'_> {
             replacement: stateful_set::replacement(&set, &gates, heeds_annotations),
             notes,
             parts: BTreeMap::new(),
+            ended: None,
         };
         self.explain(told, causes, waits, around, None).await
     }
 
-    async fn replica_set(mut self, json: &str) -> Result<Explanation, Error> {
-        let set: ReplicaSetView = decoded("replicaset", json)?;
+    async fn replicas(mut self, kind: ReplicaKind, json: &str) -> Result<Explanation, Error> {
+        let set = match kind {
+            ReplicaKind::ReplicaSet => decoded("replicaset", json)?,
+            ReplicaKind::ReplicationController => ReplicaSetView::decode_controller(json.as_bytes(), Revision(0))
+                .map_err(|source| Error::Decode { what: "replicationcontroller".to_owned(), source })?,
+        };
         let mut around = self.around(None).await?;
         around.pods.retain(|pod| pod.meta.is_controlled_by(&set.meta.uid));
         let (pods, events, now) = (&around.pods, &around.events, self.now);
@@ -205,22 +221,23 @@ impl Reader<'_> {
         let is_current = self.is_current(&set).await;
         if owner.is_none() {
             let sets: Vec<Arc<ReplicaSetView>> = self.views(REPLICA_SETS).await?;
-            causes.extend(self.neighbours("ReplicaSet", &set.meta, &set.template, &sets, pods).await?);
+            causes.extend(self.neighbours(kind.name(), &set.meta, &set.template, &sets, pods).await?);
         }
         let (wanted, status) = (set.replicas, &set.status);
         let is_whole = [status.replicas, status.ready_replicas, status.available_replicas] == [wanted; 3] && set.meta.deleted.is_none();
         let told = Summary {
-            kind: "ReplicaSet",
+            kind: kind.name(),
             meta: &set.meta,
             state: if is_whole { "Complete" } else { "Waiting" },
             message: format!("it has {} of {wanted} pods, of which {} are ready", status.replicas, status.ready_replicas),
             conditions: facts::conditions(json),
             has_earlier: is_current && annotations::revision(&set.annotations).is_some_and(|revision| revision > RolloutRevision::FIRST),
             outdated: Vec::new(),
-            workload: workload(owner.as_ref(), "replicaset", &set.meta.name),
-            replacement: Replacement::ByItself,
+            workload: workload(owner.as_ref(), &kind.name().to_lowercase(), &set.meta.name),
+            replacement: if owner.is_some() { Replacement::ByItself } else { Replacement::OnDeletion },
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
+            ended: None,
         };
         let gates = features::gates(self.connection).await.controllers;
         let waits = waits::of_set_alone(&set, pods, &gates, now);
@@ -236,15 +253,8 @@ impl Reader<'_> {
         let mut causes = cause::of_one_pod(&PodFacts { pod: &pod, events: &around.events, now: self.now }).list;
         causes.extend(self.budgets(&around.pods).await?);
         let mut owner = pod.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone()));
-        let mut has_earlier = false;
-        if let Some((_, name)) = owner.as_ref().filter(|(kind, _)| kind == "ReplicaSet")
-            && let Ok(json) = self.connection.get(&v1(REPLICA_SETS), name).await
-        {
-            let set: ReplicaSetView = decoded("replicaset", &json)?;
-            has_earlier = self.is_current(&set).await
-                && annotations::revision(&set.annotations).is_some_and(|revision| revision > RolloutRevision::FIRST);
-            owner = set.meta.controller().map(|owner| (owner.kind.clone(), owner.name.clone())).or(owner);
-        }
+        let of_owner = self.of_owner(owner.as_ref(), &around.pods).await?;
+        owner = of_owner.owner.or(owner);
         let (state, message) = match (pod.meta.deleted, pod.ready, pod.phase) {
             (Some(_), ..) => ("Waiting", "it is being deleted"),
             (None, true, _) => ("Complete", "it is ready"),
@@ -260,11 +270,12 @@ impl Reader<'_> {
             message: message.to_owned(),
             conditions: facts::conditions(json),
             workload: workload(owner.as_ref(), "pod", &pod.meta.name),
-            has_earlier,
-            outdated: Vec::new(),
-            replacement: Replacement::ByItself,
+            has_earlier: of_owner.has_earlier,
+            outdated: of_owner.outdated,
+            replacement: of_owner.replacement,
             notes: belongs(owner.as_ref()),
             parts: BTreeMap::new(),
+            ended: of_owner.ended,
         };
         let waits = pod.is_terminating().then(|| going(&pod, self.now)).into_iter().collect();
         self.explain(told, causes, waits, around, None).await
@@ -298,10 +309,15 @@ impl Reader<'_> {
         let mut parts = told.parts;
         parts.insert(told.meta.uid.to_string(), title.clone());
         let evidence = obstacles.first().map_or_else(Vec::new, |first| facts::evidence(first, &around, &title, &told.conditions, parts));
-        let by_itself = obstacles.first().map(|first| Next { text: first.next().to_owned(), at: None });
+        let ended = told.ended.filter(|_| told.state == "Failed" || !obstacles.is_empty());
+        let by_itself = ended.or_else(|| obstacles.first().map(Obstacle::next)).map(|text| Next { text: text.to_owned(), at: None });
         let namespace = if told.meta.namespace.is_empty() { self.connection.namespace() } else { &*told.meta.namespace };
         let (outdated, replacement) = (&told.outdated[..], told.replacement);
         let place = AdviceContext { workload: &told.workload, namespace, has_earlier: told.has_earlier, outdated, replacement };
+        let mut to_do = to_do(&obstacles, place);
+        if to_do.is_empty() && ended.is_some() {
+            to_do.push(cause::recreate(place));
+        }
         Ok(Explanation {
             kind: told.kind,
             name: told.meta.name.to_string(),
@@ -309,7 +325,7 @@ impl Reader<'_> {
             message: told.message,
             evidence,
             next: by_itself.into_iter().chain(later).collect(),
-            to_do: to_do(&obstacles, place),
+            to_do,
             namespace: namespace.to_owned(),
             obstacles,
             notes: told.notes,
@@ -366,9 +382,13 @@ impl Reader<'_> {
 
     async fn around(&mut self, selected: Option<&str>) -> Result<Around, Error> {
         let pods = self.items(PODS, selected).await?;
+        self.around_pods(&pods).await
+    }
+
+    async fn around_pods(&mut self, pods: &[Item]) -> Result<Around, Error> {
         let claimed = pods.iter().map(|pod| (pod.name.clone(), facts::claimed(&pod.json))).filter(|(_, claims)| !claims.is_empty());
         let claimed = claimed.collect();
-        Ok(Around { pods: views(&pods), events: self.warnings().await?, claimed, ..Around::default() })
+        Ok(Around { pods: views(pods), events: self.warnings().await?, claimed, ..Around::default() })
     }
 
     async fn warnings(&mut self) -> Result<Vec<Arc<EventView>>, Error> {
@@ -379,6 +399,18 @@ impl Reader<'_> {
 
     async fn views<V: View>(&mut self, resource: GroupResource) -> Result<Vec<Arc<V>>, Error> {
         Ok(views(&self.items(resource, None).await?))
+    }
+
+    /// Returns `None` if the server rejects the request, and records the error.
+    async fn readable<V: View>(&mut self, resource: GroupResource) -> Result<Option<Vec<Arc<V>>>, Error> {
+        let plural = resource.plural.to_string();
+        let found = self.views(resource).await?;
+        Ok(self.is_readable(&plural).then_some(found))
+    }
+
+    /// Whether the server has rejected no request for these objects.
+    fn is_readable(&self, plural: &str) -> bool {
+        !self.refused.contains(plural)
     }
 
     async fn items(&mut self, resource: GroupResource, selected: Option<&str>) -> Result<Vec<Item>, Error> {
@@ -392,6 +424,7 @@ impl Reader<'_> {
         match answer {
             Err(Error::Refused { message, .. }) => {
                 self.unread.push(format!("{what}: {message}"));
+                self.refused.insert(what.to_owned());
                 Ok(Vec::new())
             }
             answer => answer,
@@ -407,16 +440,7 @@ impl Reader<'_> {
         sets: &[Arc<ReplicaSetView>],
         pods: &[Arc<PodView>],
     ) -> Result<Vec<Cause>, Error> {
-        let mut rivals = Vec::new();
-        for (rival, resource) in [("Deployment", DEPLOYMENTS), ("StatefulSet", STATEFUL_SETS)] {
-            rivals.extend(self.items(resource, None).await?.iter().filter_map(|item| selecting(rival, item)));
-        }
-        let bare = sets.iter().filter(|set| set.meta.controller().is_none());
-        rivals.extend(
-            bare.filter_map(|set| Some(Rival { kind: "ReplicaSet", name: set.meta.name.to_string(), selector: set.selector.clone()? })),
-        );
-        let labels: Labels = template.metadata.iter().flat_map(|metadata| metadata.labels.iter().flatten()).collect();
-        let mut found: Vec<_> = cause::overlap(kind, &meta.name, &labels, &rivals).into_iter().collect();
+        let mut found: Vec<_> = self.rivals(kind, meta, template, sets).await?.into_iter().collect();
         let own: Vec<_> = match kind {
             "Deployment" => {
                 let is_of =
@@ -427,6 +451,26 @@ impl Reader<'_> {
         };
         found.extend(self.budgets(&own).await?);
         Ok(found)
+    }
+
+    /// Other workloads that select the same pods.
+    async fn rivals(
+        &mut self,
+        kind: &'static str,
+        meta: &Meta,
+        template: &PodTemplateSpec,
+        sets: &[Arc<ReplicaSetView>],
+    ) -> Result<Option<Cause>, Error> {
+        let mut rivals = Vec::new();
+        for workload in WorkloadKind::ALL {
+            rivals.extend(self.items(workload.resource(), None).await?.iter().filter_map(|item| selecting(workload.name(), item)));
+        }
+        let bare = sets.iter().filter(|set| set.meta.controller().is_none());
+        rivals.extend(
+            bare.filter_map(|set| Some(Rival { kind: "ReplicaSet", name: set.meta.name.to_string(), selector: set.selector.clone()? })),
+        );
+        let labels: Labels = template.metadata.iter().flat_map(|metadata| metadata.labels.iter().flatten()).collect();
+        Ok(cause::overlap(kind, &meta.name, &labels, &rivals))
     }
 
     async fn budgets(&mut self, pods: &[Arc<PodView>]) -> Result<Option<Cause>, Error> {
@@ -444,6 +488,11 @@ impl Reader<'_> {
         let cordoned: BTreeSet<String> = nodes.iter().filter(is_cordoned).map(|item| item.name.clone()).collect();
         Ok(cause::held_by_budgets(pods, &strict, &cordoned))
     }
+}
+
+/// Whether revisions contain another template than the newest one of this workload.
+fn has_earlier(meta: &Meta, revisions: &[Arc<RevisionView>]) -> bool {
+    1 < revisions.iter().filter(|revision| revision.meta.is_controlled_by(&meta.uid)).count()
 }
 
 /// The wait of a terminating pod: for its own end.

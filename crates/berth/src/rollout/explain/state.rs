@@ -4,7 +4,9 @@ use super::super::{error::Error, options::PlanOutput, report};
 use crate::progress::{line, one_line};
 use berth_workloads::{
     Plan, Stage, Wait,
+    daemon_set::{self, DaemonSetState},
     deployment::{self, DeploymentState},
+    job::{self, JobState},
     plan::EventRecord,
     stateful_set::{self, StatefulSetState},
 };
@@ -28,6 +30,8 @@ pub(super) struct StateFile {
 pub(super) enum WorkloadState {
     Deployment(DeploymentState),
     StatefulSet(StatefulSetState),
+    DaemonSet(DaemonSetState),
+    Job(JobState),
 }
 
 impl WorkloadState {
@@ -35,6 +39,8 @@ impl WorkloadState {
         match self {
             Self::Deployment(state) => deployment::plan(state),
             Self::StatefulSet(state) => stateful_set::plan(state),
+            Self::DaemonSet(state) => daemon_set::plan(state),
+            Self::Job(state) => job::plan(state),
         }
     }
 
@@ -43,6 +49,8 @@ impl WorkloadState {
         match self {
             Self::Deployment(state) => (format!("deployment/{}", state.deployment.meta.name), state.now),
             Self::StatefulSet(state) => (format!("statefulset/{}", state.set.meta.name), state.now),
+            Self::DaemonSet(state) => (format!("daemonset/{}", state.set.meta.name), state.now),
+            Self::Job(state) => (format!("job/{}", state.job.meta.name), state.now),
         }
     }
 }
