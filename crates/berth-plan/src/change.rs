@@ -1,7 +1,7 @@
 //! The change that a forecast is about.
 
 use crate::{
-    difference::{difference, written},
+    difference::{creatable, difference},
     error::PlanError,
     simulation::{Simulation, Subject},
     snapshot::{KINDS, entries},
@@ -72,7 +72,7 @@ impl Changed {
         for Self { subject, before, after } in all {
             if before.is_null() {
                 simulation.make_namespace(&subject.namespace)?;
-                simulation.apply(&written(&after), &subject.namespace)?;
+                simulation.apply(&creatable(&after), &subject.namespace)?;
             } else if let Some(patch) = difference(&before, &after) {
                 simulation.patch(&subject, patch)?;
             }
@@ -106,7 +106,7 @@ impl Change {
         let of_edits = self.edits.iter().map(|edit| edit.workload.clone());
         let mut seen = BTreeSet::new();
         let targets: Vec<WorkloadId> = of_manifests.chain(of_edits).filter(|target| seen.insert(target.clone())).collect();
-        if targets.is_empty() { Err(PlanError::NoTarget) } else { Ok(targets) }
+        if targets.is_empty() && self.others().is_empty() { Err(PlanError::NoTarget) } else { Ok(targets) }
     }
 
     pub(crate) fn namespace_of<'a>(&'a self, manifest: &'a Value) -> &'a str {

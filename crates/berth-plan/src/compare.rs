@@ -108,7 +108,8 @@ pub fn forecast_many(
     }
     took.sort();
     let complete = u64::try_from(took.len()).unwrap_or(u64::MAX);
-    let available = if runs == 0 { 0 } else { available };
+    // Without any workload, none has available pods.
+    let available = if available == u32::MAX { 0 } else { available };
     Ok(Spread { runs, complete, p50: percentile(&took, 50), p95: percentile(&took, 95), pods, available })
 }
 

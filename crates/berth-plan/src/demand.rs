@@ -66,7 +66,11 @@ impl Demand {
         };
         let replicas = || pods(object["spec"]["replicas"].as_u64().unwrap_or(1));
         match object["kind"].as_str() {
-            Some("Deployment" | "StatefulSet") => Self { wanted: replicas(), sets: Pods::default() },
+            Some("Job") => {
+                let count = |member: &str| object["spec"][member].as_u64().unwrap_or(1);
+                Self { wanted: pods(count("completions").max(count("parallelism"))), sets: Pods::default() }
+            }
+            Some("Deployment" | "StatefulSet" | "ReplicationController") => Self { wanted: replicas(), sets: Pods::default() },
             // Without any node, one is assumed.
             Some("DaemonSet") => Self { wanted: pods((nodes as u64).max(1)), sets: Pods::default() },
             Some("ReplicaSet") if is_owned() => Self { wanted: Pods::default(), sets: replicas() },
@@ -116,6 +120,8 @@ mod tests {
         assert!(check(&[workload("Deployment", 150_001, 10), workload("DaemonSet", 0, 10)]).is_err(), "a pod on each of 50,000 nodes");
         assert!(check(&[workload("Deployment", 2_000, 600_000)]).is_err(), "few pods that are large");
         assert_eq!(check(&[workload("Pod", 2_147_483_647, 10)]), Ok(()), "nobody makes pods of it");
+        let job = |member: &str| json!({"kind": "Job", "spec": {member: 200_001}});
+        assert!(["completions", "parallelism"].iter().all(|member| check(&[job(member)]).is_err()));
         let owned = |replicas: u64| {
             let owners = json!([{"controller": true, "kind": "ConfigMap", "name": "none"}]);
             json!({"kind": "ReplicaSet", "metadata": {"ownerReferences": owners}, "spec": {"replicas": replicas}})

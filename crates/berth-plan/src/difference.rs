@@ -22,6 +22,19 @@ pub(crate) fn written(object: &Value) -> Value {
     object
 }
 
+/// The part of a server's object that a client writes to create it elsewhere. A server gives a Job a selector and labels with the uid, and those of
+/// another server are invalid.
+pub(crate) fn creatable(object: &Value) -> Value {
+    const OF_SERVER: [&str; 4] = ["batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name"];
+    let mut object = written(object);
+    if object["kind"] == "Job" && object["spec"]["manualSelector"] != true {
+        object["spec"].as_object_mut().map(|spec| spec.remove("selector"));
+        let labels = object.pointer_mut("/spec/template/metadata/labels").and_then(Value::as_object_mut);
+        labels.into_iter().for_each(|labels| labels.retain(|key, _| !OF_SERVER.contains(&key.as_str())));
+    }
+    object
+}
+
 /// The inverse of RFC 7386.
 fn of(before: &Value, after: &Value) -> Option<Value> {
     let (Value::Object(old), Value::Object(new)) = (before, after) else {

@@ -29,8 +29,8 @@ pub enum PlanError {
         /// The maximum number of writes.
         writes: u64,
     },
-    /// The change contains no workload that rolls out.
-    #[error("the change contains no Deployment, StatefulSet or DaemonSet")]
+    /// The change contains no workload.
+    #[error("the change contains no Deployment, StatefulSet, DaemonSet, Job or ReplicationController")]
     NoTarget,
     /// An object of the snapshot cannot be used.
     #[error("{kind} {name} of the snapshot cannot be used")]

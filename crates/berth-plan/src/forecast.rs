@@ -21,6 +21,9 @@ pub struct Forecast {
     pub supposed: Supposed,
     /// The changed workloads.
     pub workloads: Vec<WorkloadForecast>,
+    /// The Jobs and ReplicationControllers of the change.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherForecast>,
     /// The quotas of their namespaces.
     pub quotas: Vec<QuotaPeak>,
     /// The minimum free capacity of nodes, for each resource that the workloads request.
@@ -103,6 +106,87 @@ pub struct WorkloadForecast {
     /// The revision of its template at the end, with or without pods. `None` if it has none.
     #[serde(skip)]
     pub newest: Option<String>,
+}
+
+/// The forecast of a Job or a ReplicationController.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OtherForecast {
+    /// `Job`, `ReplicationController`.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The number of pods that are created.
+    pub created: u32,
+    /// The maximum number of pods that use resources, including terminating ones.
+    pub pods: Peak<u32>,
+    /// How it ends.
+    pub outcome: OtherOutcome,
+}
+
+/// How a Job or a ReplicationController ends.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(tag = "is", rename_all = "camelCase")]
+pub enum OtherOutcome {
+    /// A Job is complete.
+    Complete {
+        /// When.
+        #[serde(rename = "afterSeconds", serialize_with = "seconds")]
+        after: Duration,
+    },
+    /// All pods of a ReplicationController are available.
+    Available {
+        /// When.
+        #[serde(rename = "afterSeconds", serialize_with = "seconds")]
+        after: Duration,
+    },
+    /// All pods of a Job that can run at once are ready. How long they run is unknown.
+    Runs {
+        /// Since when.
+        #[serde(rename = "afterSeconds", serialize_with = "seconds")]
+        after: Duration,
+    },
+    /// A Job has no pods because its owner defers it.
+    Held {
+        /// Since when.
+        #[serde(rename = "afterSeconds", serialize_with = "seconds")]
+        after: Duration,
+        /// What holds it.
+        why: String,
+    },
+    /// A Job has failed.
+    Failed {
+        /// When.
+        #[serde(rename = "afterSeconds", serialize_with = "seconds")]
+        after: Duration,
+        /// Its reason and message.
+        why: String,
+    },
+    /// Nothing more happens, but it is not as specified.
+    Stuck {
+        /// Since when.
+        #[serde(rename = "afterSeconds", serialize_with = "seconds")]
+        after: Duration,
+        /// The obstacles, most informative first.
+        why: Vec<String>,
+    },
+}
+
+impl OtherOutcome {
+    /// When it reaches its final state.
+    #[must_use]
+    pub fn ends(&self) -> Duration {
+        match self {
+            Self::Complete { after }
+            | Self::Available { after }
+            | Self::Runs { after }
+            | Self::Held { after, .. }
+            | Self::Failed { after, .. }
+            | Self::Stuck { after, .. } => *after,
+        }
+    }
 }
 
 /// How a rollout ends.

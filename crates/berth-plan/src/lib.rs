@@ -1,4 +1,4 @@
-//! Forecasts the effect of a change of Deployments, StatefulSets and DaemonSets.
+//! Forecasts the effect of a change of Deployments, StatefulSets and DaemonSets, and of the Jobs and ReplicationControllers beside them.
 //!
 //! [`forecast`] puts a [`Snapshot`] of a cluster into a store and makes the [`Change`] there. The controllers, the scheduler and the API
 //! rules of `berth up` then continue in virtual time, over simulated nodes whose pods take as long as the cluster's pods did. The result is
@@ -22,6 +22,7 @@ mod error;
 mod forecast;
 mod nodes;
 mod observer;
+mod others;
 mod pod_behavior;
 mod pod_timings;
 mod references;
@@ -43,8 +44,8 @@ pub use consequences::consequences;
 pub use dry_run::{Write, WriteBody, writes};
 pub use error::PlanError;
 pub use forecast::{
-    Failure, Forecast, Lane, Life, LifeState, NodeRoom, Outcome, Peak, QuotaPeak, Step, StepKind, Supposed, Trouble, TroubleKind, Victim,
-    WaitSpan, WorkloadForecast,
+    Failure, Forecast, Lane, Life, LifeState, NodeRoom, OtherForecast, OtherOutcome, Outcome, Peak, QuotaPeak, Step, StepKind, Supposed,
+    Trouble, TroubleKind, Victim, WaitSpan, WorkloadForecast,
 };
 pub use pod_timings::{Source, Timing};
 pub use replay::{

@@ -1,16 +1,20 @@
 //! Observes a simulation while it runs: only what its store shows and its controllers report.
 
+mod log;
+mod others;
+
 use crate::{
-    controller_log::{ControllerLog, Observations, RejectedBy, SetChange},
+    controller_log::{ControllerLog, Observations, SetChange},
     count_history::CountHistory,
     forecast::{QuotaPeak, Step, StepKind, Trouble, TroubleKind, Victim},
     nodes::Nodes,
+    others::{OtherKind, TrackedOther},
     times::since,
     tracked_workload::{LiveWorkload, TrackedWorkload},
     version::{Changed, Version},
 };
 use berth_api::{FeatureGates, Object, decode::from_json, quantity::Quantity};
-use berth_identity::{Lookup, NodeName, ObjectKey, RolloutRevision, Uid};
+use berth_identity::{Lookup, NodeName, ObjectKey, Revision, RolloutRevision, Uid};
 use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::{Entry, EventKind, env::Timestamp};
 use berth_workloads::{
@@ -39,6 +43,7 @@ pub(crate) struct Observer {
     log: Arc<ControllerLog>,
     pub(crate) began: Timestamp,
     pub(crate) tracked: Vec<TrackedWorkload>,
+    pub(crate) others: Vec<TrackedOther>,
     /// The objects before the change, by key: plural and JSON.
     before: BTreeMap<String, (String, Arc<Entry>)>,
     is_begun: bool,
@@ -79,6 +84,8 @@ struct Pod {
     ripe_at: Option<Timestamp>,
     node: NodeName,
     requests: Amounts,
+    /// The Job or the ReplicationController among [`Observer::others`], until the pod uses no resources.
+    other: Option<usize>,
 }
 
 struct Quota {
@@ -101,7 +108,7 @@ struct WireQuotaStatus {
 }
 
 impl Observer {
-    pub(crate) fn new(targets: &[WorkloadId], gates: FeatureGates, log: Arc<ControllerLog>) -> Self {
+    pub(crate) fn new(targets: &[WorkloadId], others: Vec<(OtherKind, ObjectKey)>, gates: FeatureGates, log: Arc<ControllerLog>) -> Self {
         let tracked = |id: &WorkloadId| TrackedWorkload {
             id: id.clone(),
             uid: Uid::default(),
@@ -121,6 +128,7 @@ impl Observer {
             log,
             began: Timestamp::UNIX_EPOCH,
             tracked: targets.iter().map(tracked).collect(),
+            others: others.into_iter().map(|(kind, key)| TrackedOther::new(kind, key)).collect(),
             before: BTreeMap::new(),
             is_begun: false,
             sets: BTreeMap::new(),
@@ -151,6 +159,8 @@ impl Observer {
             "statefulsets",
             "daemonsets",
             "controllerrevisions",
+            "jobs",
+            "replicationcontrollers",
             "replicasets",
             "pods",
         ] {
@@ -202,6 +212,11 @@ impl Observer {
             "statefulsets" => version.view().into_iter().for_each(|view| self.put_stateful_set(view, now)),
             "controllerrevisions" => version.view().into_iter().for_each(|view| self.put_revision(&view)),
             "daemonsets" => version.view().into_iter().for_each(|view| self.put_daemon_set(view, now)),
+            "jobs" => version.view().into_iter().for_each(|view| self.put_job(view, now)),
+            "replicationcontrollers" => {
+                let view = ReplicaSetView::decode_controller(&version.entry.value, Revision(0)).ok();
+                view.into_iter().for_each(|view| self.put_controller(view, now));
+            }
             "nodes" => version.view().into_iter().for_each(|view| self.nodes.put(view)),
             "poddisruptionbudgets" => version.view().into_iter().for_each(|view| self.put_budget(&view, now)),
             "resourcequotas" => self.put_quota(version.entry, now),
@@ -317,6 +332,10 @@ impl Observer {
         let at = self.at(now);
         if !self.pods.contains_key(uid) {
             let pod = self.new_pod(view, version);
+            if let Some(other) = pod.other {
+                self.others[other].enter(self.is_begun, at);
+                self.progressed = now;
+            }
             if let Some(index) = pod.target {
                 let (owner, name) = (pod.owner.clone(), pod.name.clone());
                 let is_numbered = self.tracked[index].id.kind == WorkloadKind::StatefulSet;
@@ -339,6 +358,9 @@ impl Observer {
         let ripe_at = min_ready_seconds.and_then(|seconds| view.available_at(seconds));
         let state = PodState::of(view, min_ready_seconds.unwrap_or(0), now);
         if state.is_none() && pod.state.is_some() {
+            if pod.other.is_some() {
+                self.progressed = now;
+            }
             self.give_back(&mut pod);
         }
         if let Some(index) = pod.target {
@@ -388,7 +410,10 @@ impl Observer {
             (None, None) => (None, String::new(), String::new()),
         };
         let name = view.meta.name.to_string();
+        let uid = view.meta.controller().map(|owner| Uid::from(owner.uid.clone()));
+        let is_other = |other: &TrackedOther| !view.phase.is_finished() && uid.as_ref() == Some(&other.uid);
         Pod {
+            other: self.others.iter().position(is_other),
             name,
             target,
             owner,
@@ -405,6 +430,9 @@ impl Observer {
     /// Releases its resources.
     fn give_back(&mut self, pod: &mut Pod) {
         self.nodes.give_back(&pod.node, &pod.requests);
+        if let Some(other) = pod.other.take() {
+            self.others[other].leave();
+        }
         if let Some(index) = pod.target {
             self.tracked[index].tally.let_go(&pod.requests);
         }
@@ -450,9 +478,15 @@ impl Observer {
         }
     }
 
+    /// Whether the change concerns the namespace of the object.
+    fn is_concerned(&self, key: &ObjectKey) -> bool {
+        let is_here = |other: &TrackedOther| other.key.namespace == key.namespace;
+        self.tracked.iter().any(|tracked| tracked.id.namespace == key.namespace) || self.others.iter().any(is_here)
+    }
+
     fn put_budget(&mut self, view: &BudgetView, now: Timestamp) {
         let (at, key) = (self.at(now), view.meta.key());
-        if !self.tracked.iter().any(|tracked| tracked.id.namespace == key.namespace) {
+        if !self.is_concerned(&key) {
             return;
         }
         let (healthy, wanted) = (view.status.current_healthy.unwrap_or(0), view.status.desired_healthy.unwrap_or(0));
@@ -467,7 +501,7 @@ impl Observer {
     fn put_quota(&mut self, entry: &Entry, now: Timestamp) {
         let (Ok(quota), Ok(meta)) = (from_json::<WireQuota>(&entry.value), from_json::<Meta>(&entry.value)) else { return };
         let key = ObjectKey::new(meta.metadata.namespace.as_str(), meta.metadata.name.as_str());
-        if !self.tracked.iter().any(|tracked| tracked.id.namespace == key.namespace) {
+        if !self.is_concerned(&key) {
             return;
         }
         let at = self.at(now);
@@ -527,86 +561,6 @@ impl Observer {
         self.nodes.note(asked, at);
     }
 
-    /// Processes the new reports of the controllers.
-    pub(crate) fn read_log(&mut self) {
-        let log = Arc::clone(&self.log);
-        let observations = &mut *log.observations();
-        for waiting in std::mem::take(&mut observations.waits) {
-            let at = self.at(waiting.at);
-            if let Some(index) = self.index_of(&waiting.workload) {
-                self.tracked[index].wait(&waiting.waits, at);
-                self.judge(index, at);
-            }
-        }
-        for rest in std::mem::take(&mut observations.rests) {
-            if let Some(index) = self.index_of(&rest.workload) {
-                self.tracked[index].is_at_rest = rest.is_at_rest;
-                self.judge(index, self.at(rest.at));
-            }
-        }
-        if self.is_begun {
-            self.take_rejections(observations);
-            self.take_warnings(observations);
-        }
-    }
-
-    /// The index of a changed workload, once the change is made.
-    fn index_of(&self, workload: &WorkloadId) -> Option<usize> {
-        self.tracked.iter().position(|tracked| tracked.id == *workload).filter(|_| self.is_begun)
-    }
-
-    /// Processes rejected objects of the workloads.
-    fn take_rejections(&mut self, observations: &mut Observations) {
-        for rejection in std::mem::take(&mut observations.rejections) {
-            let Some(index) = self.workload_of(&rejection.about).filter(|_| self.began <= rejection.at) else { continue };
-            let kind = match rejection.by {
-                RejectedBy::Quota => TroubleKind::Quota,
-                RejectedBy::Server => TroubleKind::Refused,
-            };
-            let whose = match self.sets.get(&rejection.about) {
-                Some(set) => set.name.clone(),
-                None => self.tracked[index].id.name.to_string(),
-            };
-            self.first_trouble(kind, self.at(rejection.at), index, (format!("{whose}: "), &rejection.message));
-        }
-    }
-
-    /// Processes the warnings about the workloads and their objects.
-    fn take_warnings(&mut self, observations: &Observations) {
-        for (time, event) in &observations.warnings[self.heard.min(observations.warnings.len())..] {
-            let about = &event["involvedObject"];
-            let uid = Uid::from(about["uid"].as_str().unwrap_or_default().to_owned());
-            let Some(index) = self.workload_of(&uid).filter(|_| self.began <= *time) else { continue };
-            let kind = match event["reason"].as_str().unwrap_or_default() {
-                "FailedScheduling" => TroubleKind::Unschedulable,
-                "AutomaticRollback" => TroubleKind::RolledBack,
-                "AutomaticRollbackSkipped" | "RollbackFailed" => TroubleKind::Never,
-                _ => continue,
-            };
-            // The names of a ReplicaSet's pods are not predictable.
-            let name = || about["name"].as_str().unwrap_or_default().to_owned();
-            let whose = self.pods.get(&uid).map_or_else(name, |pod| format!("a pod of {}", pod.owner));
-            let about = if kind == TroubleKind::Unschedulable { format!("no node fits {whose}: ") } else { format!("{whose}: ") };
-            self.first_trouble(kind, self.at(*time), index, (about, event["message"].as_str().unwrap_or_default()));
-        }
-        self.heard = observations.warnings.len();
-    }
-
-    /// Records the first problem of this kind about this object. Later ones differ only in their figures.
-    fn first_trouble(&mut self, kind: TroubleKind, at: Duration, index: usize, (about, message): (String, &str)) {
-        let workload = Some(&self.tracked[index].id);
-        if !self.troubles.iter().any(|known| known.kind == kind && known.about.as_ref() == workload && known.text.starts_with(&about)) {
-            self.trouble(kind, at, Some(index), about + message);
-        }
-    }
-
-    /// The index of the workload with this uid, or with this pod or set.
-    fn workload_of(&self, uid: &Uid) -> Option<usize> {
-        let of_set = self.sets.get(uid).and_then(|set| set.target);
-        let of_pod = || self.pods.get(uid).and_then(|pod| pod.target);
-        of_set.or_else(of_pod).or_else(|| self.tracked.iter().position(|tracked| tracked.uid == *uid))
-    }
-
     /// Adds the rules by which the controllers chose the deleted pods.
     pub(crate) fn explain_victims(&mut self) {
         let log = Arc::clone(&self.log);
@@ -637,12 +591,13 @@ impl Observer {
 
     /// Whether all workloads have settled.
     pub(crate) fn is_settled(&self) -> bool {
-        self.tracked.iter().all(|tracked| tracked.settled.is_some())
+        self.tracked.iter().all(|tracked| tracked.settled.is_some()) && self.others.iter().all(TrackedOther::is_settled)
     }
 
     /// After this time without events, nothing more will happen. `slowest` is how long pods take to start or to stop.
     pub(crate) fn patience(&self, slowest: Duration) -> Duration {
-        self.tracked.iter().map(|tracked| tracked.view.patience()).max().unwrap_or_default() + slowest + PATIENCE
+        let of_workloads = self.tracked.iter().map(|tracked| tracked.view.patience());
+        of_workloads.chain(self.others.iter().map(TrackedOther::patience)).max().unwrap_or_default() + slowest + PATIENCE
     }
 
     pub(crate) fn quota_peaks(&self) -> Vec<QuotaPeak> {

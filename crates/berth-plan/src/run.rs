@@ -6,8 +6,9 @@ use crate::{
     change::{Change, Changed},
     demand::Demand,
     error::PlanError,
-    forecast::{Forecast, Outcome, Supposed, Trouble, TroubleKind, WorkloadForecast},
+    forecast::{Forecast, OtherForecast, OtherOutcome, Outcome, Supposed, Trouble, TroubleKind, WorkloadForecast},
     observer::{Observer, warning_views},
+    others::{LiveOther, TrackedOther},
     pod_behavior::PodBehaviors,
     pod_timings::{LearnedTimings, Timings, id_of},
     simulation::{Server, Simulation},
@@ -21,7 +22,7 @@ use berth_node::kubelet::KnownObjects;
 use berth_registry::Reviewer;
 use berth_store::env::Timestamp;
 use berth_workloads::{
-    cause::{self, DaemonSetFacts, DeploymentFacts, StatefulSetFacts},
+    cause::{self, DaemonSetFacts, DeploymentFacts, JobFacts, ReplicaSetFacts, StatefulSetFacts},
     resources::{PODS, REPLICA_SETS},
     view::{PodView, ReplicaSetView, View},
     workload::WorkloadId,
@@ -95,7 +96,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     (simulation.analyses, simulation.controllers) = (suppositions.analyses, controllers);
     simulation.writes_max = suppositions.writes_max.unwrap_or(simulation.writes_max);
     simulation.gates = controllers.gates_of(&suppositions.gates.controllers);
-    let mut observer = Observer::new(&targets, simulation.gates.clone(), simulation.log());
+    let mut observer = Observer::new(&targets, change.others(), simulation.gates.clone(), simulation.log());
     simulation.restore(snapshot.stored())?;
     let others = LearnedTimings::default().of_any(suppositions.start, suppositions.stop);
     let knows_references = !suppositions.objects.is_empty();
@@ -232,8 +233,10 @@ fn finish(simulation: &Simulation, mut observer: Observer, found: Found<'_>) -> 
             observer.trouble(TroubleKind::Never, *after, Some(index), text);
         }
     }
+    let others = others(simulation, &mut observer);
     observer.troubles.sort_by_key(|trouble| trouble.at);
-    let total = outcomes.iter().map(Outcome::ends).max().unwrap_or_default();
+    let ends = outcomes.iter().map(Outcome::ends).chain(others.iter().map(|other| other.outcome.ends()));
+    let total = ends.max().unwrap_or_default();
     let (quotas, nodes, gates) = (observer.quota_peaks(), observer.nodes.room(), &simulation.gates);
     let asks = observer.tracked.iter().any(|tracked| tracked.view.asks());
     let newest: Vec<Option<String>> = (0..observer.tracked.len()).map(|index| observer.newest(index)).collect();
@@ -275,7 +278,28 @@ fn finish(simulation: &Simulation, mut observer: Observer, found: Found<'_>) -> 
         missing: found.snapshot.missing.clone(),
         seed: found.suppositions.seed,
     };
-    Forecast { supposed, workloads: workloads.collect(), quotas, nodes, troubles: observer.troubles, total }
+    Forecast { supposed, workloads: workloads.collect(), others, quotas, nodes, troubles: observer.troubles, total }
+}
+
+/// The Jobs and the ReplicationControllers of the change. Records those that fail or never are as specified.
+fn others(simulation: &Simulation, observer: &mut Observer) -> Vec<OtherForecast> {
+    let progressed = since(observer.began, observer.progressed);
+    let all: Vec<OtherForecast> =
+        observer.others.iter().map(|other| other.forecast(causes_of_other(simulation, other), progressed)).collect();
+    for OtherForecast { kind, name, outcome, .. } in &all {
+        match outcome {
+            OtherOutcome::Failed { after, why } => {
+                observer.trouble(TroubleKind::Never, *after, None, format!("{kind} {name} fails: {why}"));
+            }
+            OtherOutcome::Stuck { after, why } => {
+                let cause = why.first().map_or_else(String::new, |why| format!(": {why}"));
+                let never = if *kind == "Job" { "never completes" } else { "never has its pods" };
+                observer.trouble(TroubleKind::Never, *after, None, format!("{kind} {name} {never}{cause}"));
+            }
+            OtherOutcome::Complete { .. } | OtherOutcome::Available { .. } | OtherOutcome::Runs { .. } | OtherOutcome::Held { .. } => (),
+        }
+    }
+    all
 }
 
 /// The gates that these controllers support and that differ from their defaults.
@@ -341,6 +365,21 @@ fn causes(simulation: &Simulation, tracked: &TrackedWorkload) -> Vec<String> {
             cause::of_daemon_set(&DaemonSetFacts { set, pods: &pods, events: &events, unobserved_since: None, now })
         }
         LiveWorkload::Nothing => return Vec::new(),
+    };
+    found.list.iter().map(ToString::to_string).collect()
+}
+
+/// The same for a Job or a ReplicationController.
+fn causes_of_other(simulation: &Simulation, other: &TrackedOther) -> Vec<String> {
+    let now = simulation.now();
+    let events = warning_views(&simulation.log().observations());
+    let pods: Vec<Arc<PodView>> = views(simulation, &PODS, &other.key.namespace, |view: &PodView| view.meta.namespace.to_string());
+    let found = match other.view() {
+        LiveOther::Nothing => return Vec::new(),
+        LiveOther::Job(job) => cause::of_job(&JobFacts { job, pods: &pods, events: &events, unobserved_since: None, now }),
+        LiveOther::ReplicationController(set) => {
+            cause::of_replica_set(&ReplicaSetFacts { set, pods: &pods, events: &events, unobserved_since: None, now })
+        }
     };
     found.list.iter().map(ToString::to_string).collect()
 }

@@ -5,7 +5,7 @@ mod replayed_writes;
 use crate::{
     analyses::Analyses,
     controller_log::{ControllerLog, DiscardEvents},
-    difference::{difference, written},
+    difference::{creatable, difference},
     error::PlanError,
     snapshot::Controllers,
     version::Changed,
@@ -64,7 +64,8 @@ const WRITES_MAX: u64 = 20_000_000;
 /// How long provisioning takes.
 const PROVISION_LATENCY: Duration = Duration::from_secs(5);
 /// The controllers that run. Nodes do not fail meanwhile, and neither garbage collection nor Services affect a rollout.
-const CONTROLLERS: &str = "daemonset,deployment,disruption,persistentvolume-binder,replicaset,resourcequota,statefulset";
+const CONTROLLERS: &str =
+    "daemonset,deployment,disruption,job,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,statefulset";
 /// The field manager of the change.
 const MANAGER: &str = "berth-plan";
 
@@ -341,7 +342,7 @@ impl Simulation {
         let before = self.get(&subject)?;
         if before.is_null() {
             self.make_namespace(&subject.namespace)?;
-            return self.apply(&written(answer), &subject.namespace);
+            return self.apply(&creatable(answer), &subject.namespace);
         }
         difference(&before, answer).map_or(Ok(()), |patch| self.patch(&subject, patch))
     }

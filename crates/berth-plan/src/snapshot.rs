@@ -56,6 +56,7 @@ const fn kind(
 
 const CORE: (&str, &str) = ("", "v1");
 const APPS: (&str, &str) = ("apps", "v1");
+const BATCH: (&str, &str) = ("batch", "v1");
 
 /// All kinds that forecasts use. They include neither Secrets nor ConfigMaps.
 pub static KINDS: &[SnapshotKind] = &[
@@ -72,6 +73,8 @@ pub static KINDS: &[SnapshotKind] = &[
     kind(APPS, "Deployment", "deployments", SnapshotScope::Namespace, "there is nothing to plan from"),
     kind(APPS, "StatefulSet", "statefulsets", SnapshotScope::Namespace, "there is nothing to plan from"),
     kind(APPS, "DaemonSet", "daemonsets", SnapshotScope::Namespace, "assuming no DaemonSets"),
+    kind(BATCH, "Job", "jobs", SnapshotScope::Namespace, "assuming no Jobs"),
+    kind(CORE, "ReplicationController", "replicationcontrollers", SnapshotScope::Namespace, "assuming no ReplicationControllers"),
     kind(APPS, "ReplicaSet", "replicasets", SnapshotScope::Namespace, "assuming that every rollout creates a new one"),
     kind(
         APPS,
@@ -220,7 +223,9 @@ impl Snapshot {
         self.objects.iter().filter_map(|object| {
             let spec = match object["kind"].as_str()? {
                 "Pod" => &object["spec"],
-                "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" => &object["spec"]["template"]["spec"],
+                "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet" | "Job" | "ReplicationController" => {
+                    &object["spec"]["template"]["spec"]
+                }
                 _ => return None,
             };
             Some((object["metadata"]["namespace"].as_str().unwrap_or("default"), spec))

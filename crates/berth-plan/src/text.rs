@@ -2,9 +2,10 @@
 
 use crate::{
     compare::{Alternative, Spread},
-    forecast::{Forecast, Outcome, Peak, Step, StepKind, WorkloadForecast},
+    forecast::{Forecast, OtherForecast, OtherOutcome, Outcome, Peak, Step, StepKind, WorkloadForecast},
     pod_timings::{Source, Timing},
 };
+use berth_api::annotations::SIM_COMPLETES_AFTER;
 use std::{
     collections::BTreeMap,
     fmt::{self, Display, Formatter, Write},
@@ -51,6 +52,10 @@ fn write(out: &mut String, forecast: &Forecast, spread: Option<&Spread>) -> fmt:
         writeln!(out)?;
         write_workload(out, workload)?;
     }
+    for other in &forecast.others {
+        writeln!(out)?;
+        write_other(out, other)?;
+    }
     for quota in &forecast.quotas {
         writeln!(out, "  quota {}: at most {} of {} {}, at {}", quota.name, quota.used, quota.hard, quota.resource, Shown(quota.at))?;
     }
@@ -77,7 +82,8 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
     let whose = if supposed.controllers == "berth" { "berth's controllers" } else { "Kubernetes' own controllers" };
     let policies: BTreeMap<&str, ()> = forecast.workloads.iter().map(|workload| (workload.policy.as_str(), ())).collect();
     let policies: Vec<&str> = policies.into_keys().collect();
-    writeln!(out, "Assumes {whose} ({}); {}.", supposed.because, policies.join("; "))?;
+    let policies = if policies.is_empty() { String::new() } else { format!("; {}", policies.join("; ")) };
+    writeln!(out, "Assumes {whose} ({}){policies}.", supposed.because)?;
     if !supposed.gates.is_empty() {
         let gates: Vec<String> = supposed.gates.iter().map(|(gate, on)| format!("{gate}={on}")).collect();
         writeln!(out, "Assumes the feature gates {} of the controllers, as in the cluster's metrics.", gates.join(", "))?;
@@ -115,6 +121,26 @@ fn write_workload(out: &mut String, workload: &WorkloadForecast) -> fmt::Result 
         writeln!(out, "  {resource}: at most {}, at {}", amount(resource, peak.value), Shown(peak.at))?;
     }
     Ok(())
+}
+
+fn write_other(out: &mut String, other: &OtherForecast) -> fmt::Result {
+    let OtherForecast { kind, namespace, name, created, pods: most, outcome } = other;
+    write!(out, "{kind} {namespace}/{name}: ")?;
+    match outcome {
+        OtherOutcome::Complete { after } => writeln!(out, "complete after {}", Shown(*after))?,
+        OtherOutcome::Available { after } => writeln!(out, "its pods are available after {}", Shown(*after))?,
+        OtherOutcome::Runs { after } => {
+            writeln!(out, "all its pods run after {}", Shown(*after))?;
+            writeln!(out, "  how long they run is unknown: its template has no annotation {SIM_COMPLETES_AFTER}")?;
+        }
+        OtherOutcome::Held { after, why } => writeln!(out, "held after {}\n  because {why}", Shown(*after))?,
+        OtherOutcome::Failed { after, why } => writeln!(out, "FAILS after {}\n  because {why}", Shown(*after))?,
+        OtherOutcome::Stuck { after, why } => {
+            writeln!(out, "NEVER COMPLETE, no further progress after {}", Shown(*after))?;
+            why.iter().try_for_each(|why| writeln!(out, "  because {why}"))?;
+        }
+    }
+    writeln!(out, "  pods: {created} created, at most {} at once, at {}", most.value, Shown(most.at))
 }
 
 fn write_steps(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {

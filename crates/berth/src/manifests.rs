@@ -21,7 +21,7 @@ pub(crate) struct Document {
 }
 
 /// Kinds whose objects create pods that no forecast contains: group and kind.
-const NOT_PLANNED: [(&str, &str); 3] = [("batch", "CronJob"), ("batch", "Job"), ("", "ReplicationController")];
+const NOT_PLANNED: [(&str, &str); 1] = [("batch", "CronJob")];
 
 impl Document {
     /// `Job migrate`, if no forecast contains the object's pods.

@@ -6,8 +6,8 @@ use crate::common::{
     suppositions,
 };
 use berth_plan::{
-    Change, Controllers, Edit, Edits, Failure, Forecast, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WriteBody, charts,
-    compare, forecast, forecast_many, text, victims, writes,
+    Change, Controllers, Edit, Edits, Failure, Forecast, OtherOutcome, Outcome, Snapshot, StepKind, Suppositions, TroubleKind, WriteBody,
+    charts, compare, forecast, forecast_many, text, victims, writes,
 };
 use berth_workloads::{
     pod_state::PodCounts,
@@ -143,7 +143,12 @@ fn a_daemon_set_replaces_its_pods_node_by_node_within_its_limits() {
     assert!(web.newest.as_ref().is_some_and(|newest| newest.starts_with("web-")), "{:?}", web.newest);
     let surge = of(json!({"maxUnavailable": 0, "maxSurge": 3}), new_image());
     let web = &surge.workloads[0];
-    assert_eq!((complete(&surge), web.pods.value, web.available.value), ((25, 25), 6, 3), "the status counts the old pods: {}", text(&surge, None));
+    assert_eq!(
+        (complete(&surge), web.pods.value, web.available.value),
+        ((25, 25), 6, 3),
+        "the status counts the old pods: {}",
+        text(&surge, None)
+    );
 }
 
 #[test]
@@ -156,6 +161,64 @@ fn a_daemon_set_has_no_size_and_waits_for_deletions_by_hand() {
     let forecast = foretell(vec![node("n1"), node("n2"), by_hand], &edit(WorkloadKind::DaemonSet, new_image()));
     let Outcome::Held { why, .. } = &forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
     assert!(why[0].contains("2 pods") && why[0].contains("deleted manually"), "{why:?}");
+}
+
+fn job(annotations: &Value, spec: &Value) -> Value {
+    let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work", "namespace": "default"}, "spec": spec});
+    job["spec"]["template"] = json!({
+        "metadata": {"annotations": annotations},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work:1"}]},
+    });
+    job
+}
+
+fn applied(manifests: Vec<Value>, objects: Vec<Value>) -> Forecast {
+    foretell(objects, &Change { manifests, ..Change::default() })
+}
+
+#[test]
+fn a_job_runs_its_pods_to_completion_where_it_is_known_how_long_they_run() {
+    let spec = json!({"completions": 3, "parallelism": 2});
+    let forecast = applied(vec![job(&json!({"sim.berth.dev/completes-after": "30s"}), &spec)], Vec::new());
+    let work = &forecast.others[0];
+    assert_eq!((work.kind, &*work.name, work.created, work.pods.value), ("Job", "work", 3, 2), "{}", text(&forecast, None));
+    let OtherOutcome::Complete { after } = work.outcome else { panic!("{}", text(&forecast, None)) };
+    assert!((60..80).contains(&after.as_secs()) && forecast.total == after, "two generations of pods, not {after:?}");
+    let forecast = applied(vec![job(&json!({}), &spec)], Vec::new());
+    let work = &forecast.others[0];
+    assert!(matches!(work.outcome, OtherOutcome::Runs { .. }) && work.created == 2, "{}", text(&forecast, None));
+    assert!(text(&forecast, None).contains("how long they run is unknown"), "{}", text(&forecast, None));
+    let suspended = applied(vec![job(&json!({}), &json!({"suspend": true}))], Vec::new());
+    assert!(matches!(suspended.others[0].outcome, OtherOutcome::Held { .. }), "{}", text(&suspended, None));
+}
+
+#[test]
+fn a_job_that_fails_and_one_that_a_quota_keeps_from_its_pods_are_problems() {
+    let fails = json!({"sim.berth.dev/completes-after": "2s", "sim.berth.dev/exit-code": "3"});
+    let forecast = applied(vec![job(&fails, &json!({"backoffLimit": 0}))], Vec::new());
+    assert!(
+        matches!(&forecast.others[0].outcome, OtherOutcome::Failed { why, .. } if why.starts_with("BackoffLimitExceeded")),
+        "{forecast:?}"
+    );
+    assert!(forecast.failures(&[Failure::Deadline])[0].starts_with("Job work fails: "), "{:?}", forecast.troubles);
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "2"}}});
+    let forecast = applied(vec![job(&json!({}), &json!({}))], vec![quota, deployment(2, &json!({}))]);
+    assert!(matches!(forecast.others[0].outcome, OtherOutcome::Stuck { .. }), "{}", text(&forecast, None));
+    assert!(forecast.failures(&[Failure::Quota])[0].starts_with("Job work: "), "{:?}", forecast.troubles);
+}
+
+#[test]
+fn the_pods_of_a_replication_controller_take_room_from_others() {
+    let controller = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old", "namespace": "default"},
+        "spec": {"replicas": 2, "template": {"metadata": {"labels": {"app": "old"}}, "spec": {"containers": [{"name": "main", "image": "old:1"}]}}}});
+    let forecast = applied(vec![controller.clone()], Vec::new());
+    let old = &forecast.others[0];
+    assert_eq!((old.kind, old.created, old.pods.value), ("ReplicationController", 2, 2), "{}", text(&forecast, None));
+    assert!(matches!(old.outcome, OtherOutcome::Available { after } if after.as_secs() == 5), "{}", text(&forecast, None));
+    let mut small = node("n1");
+    small["status"]["allocatable"]["pods"] = json!("3");
+    let both = applied(vec![controller, deployment(2, &json!({}))], vec![small]);
+    assert!(!both.failures(&[Failure::Unschedulable]).is_empty(), "{}", text(&both, None));
 }
 
 #[test]
@@ -232,7 +295,7 @@ fn a_manifest_is_applied_and_a_new_workload_is_made() {
     let change =
         Change { manifests: vec![json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}})], ..Change::default() };
     let error = forecast(&Snapshot::default(), &change, &Suppositions::default()).expect_err("nothing rolls out");
-    assert_eq!(error.to_string(), "the change contains no Deployment, StatefulSet or DaemonSet");
+    assert_eq!(error.to_string(), "the change contains no Deployment, StatefulSet, DaemonSet, Job or ReplicationController");
 }
 
 #[test]

@@ -234,7 +234,7 @@ fn a_manifest_without_a_namespace_is_of_the_changes_own_and_other_api_versions_a
     other["apiVersion"] = json!("apps/v1beta1");
     assert_eq!(of(vec![other.clone(), manifest(json!("shop"))], ""), ["shop"]);
     let error = forecast(&Snapshot::default(), &applied(vec![other]), &suppositions(5, 20)).expect_err("it is another kind");
-    assert_eq!(error.to_string(), "the change contains no Deployment, StatefulSet or DaemonSet");
+    assert_eq!(error.to_string(), "the change contains no Deployment, StatefulSet, DaemonSet, Job or ReplicationController");
 }
 
 #[test]
