@@ -6,6 +6,7 @@ mod defaults;
 mod deletion_cost;
 mod ephemeral;
 mod grace;
+mod label_keys;
 pub(crate) mod quantities;
 mod selectable;
 pub(crate) mod source_defaults;
@@ -36,7 +37,7 @@ use crate::{
     simulation,
 };
 use k8s_openapi::api::core::v1::{Pod, PodCondition, PodStatus};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeMap};
 
 /// Returns the initial condition of a pod with scheduling gates.
 ///
@@ -65,6 +66,7 @@ impl Kind for Pod {
     fn prepare_create(&mut self, _gates: &FeatureGates) {
         let spec = self.spec.get_or_insert_default();
         make_grace_positive(&mut spec.termination_grace_period_seconds);
+        label_keys::add_requirements(spec, self.metadata.labels.as_ref().unwrap_or(&BTreeMap::new()));
         let qos_class = Some(qos_class(spec).to_owned());
         let is_gated = spec.scheduling_gates.as_ref().is_some_and(|gates| !gates.is_empty());
         let conditions = is_gated.then(|| vec![scheduling_gated()]);
