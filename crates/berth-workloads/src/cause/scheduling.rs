@@ -3,12 +3,13 @@
 use super::Kind;
 
 /// A scheduler's messages about nodes, with the kind of each cause. Source: the reasons of kube-scheduler's filter plug-ins.
-const TEXTS: [(&str, Kind); 17] = [
+const TEXTS: [(&str, Kind); 19] = [
     ("Insufficient ", Kind::UnschedulableResources),
     ("Too many pods", Kind::UnschedulableResources),
     ("free ports", Kind::UnschedulableResources),
     ("exceed max volume count", Kind::UnschedulableVolume),
     ("volume node affinity conflict", Kind::UnschedulableVolume),
+    ("PersistentVolume's node affinity", Kind::UnschedulableVolume),
     ("had no available volume zone", Kind::UnschedulableVolume),
     ("didn't find available persistent volumes", Kind::UnschedulableVolume),
     ("ReadWriteOncePod", Kind::UnschedulableVolume),
@@ -21,14 +22,16 @@ const TEXTS: [(&str, Kind); 17] = [
     ("anti-affinity", Kind::UnschedulableAffinity),
     ("topology spread", Kind::UnschedulableAffinity),
     ("requested node name", Kind::UnschedulableAffinity),
+    ("[NodeAffinity]", Kind::UnschedulableAffinity),
 ];
 
 /// The kind that most nodes have. If several tie, the one with the first rank.
 ///
-/// The text is `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: …`. The scheduler checks
-/// claims before any node: `persistentvolumeclaim "data" not found`, `pod has unbound immediate PersistentVolumeClaims`.
+/// The text is `0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: …`, in newer versions with
+/// `no new claims to deallocate, ` before the result of preemption. The scheduler checks claims before any node:
+/// `persistentvolumeclaim "data" not found`, `pod has unbound immediate PersistentVolumeClaims`.
 pub(super) fn kind(message: &str) -> Kind {
-    let message = without_preemption(message);
+    let message = first_sentence(message);
     if message.to_ascii_lowercase().contains("persistentvolumeclaim") {
         return Kind::UnschedulableVolume;
     }
@@ -44,15 +47,15 @@ pub(super) fn kind(message: &str) -> Kind {
 
 /// A scheduler's reasons, each with the number of nodes that have it: `1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}`.
 pub fn misfits(message: &str) -> impl Iterator<Item = (u64, &str)> {
-    let (_, misfits) = without_preemption(message).split_once("nodes are available: ").unwrap_or_default();
+    let (_, misfits) = first_sentence(message).split_once("nodes are available: ").unwrap_or_default();
     misfits.trim_end_matches('.').split(", ").filter_map(|misfit| {
         let (nodes, text) = misfit.split_once(' ')?;
         Some((nodes.parse().ok()?, text))
     })
 }
 
-fn without_preemption(message: &str) -> &str {
-    message.split(" preemption:").next().unwrap_or_default()
+fn first_sentence(message: &str) -> &str {
+    message.split_once(". ").map_or(message, |(first, _)| first)
 }
 
 #[cfg(test)]
@@ -72,6 +75,14 @@ mod tests {
                  preemption victims found for incoming pod.",
                 Kind::UnschedulableTaint,
             ),
+            (
+                "0/3 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 No preemption \
+                 victims found for incoming pod.",
+                Kind::UnschedulableResources,
+            ),
+            ("0/3 nodes are available: 3 node(s) didn't match PersistentVolume's node affinity.", Kind::UnschedulableVolume),
+            ("0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].", Kind::UnschedulableAffinity),
+            ("0/3 nodes are available: 3 node(s) didn't match pod affinity rules.", Kind::UnschedulableAffinity),
             ("0/3 nodes are available: 3 node(s) were unschedulable.", Kind::UnschedulableCordoned),
             ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", Kind::UnschedulableAffinity),
             ("0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.", Kind::UnschedulableAffinity),
@@ -93,6 +104,9 @@ mod tests {
         let of = |message| misfits(message).collect::<Vec<_>>();
         let message = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: 0/3 nodes are available: 3 No victims.";
         assert_eq!(of(message), [(1, "Insufficient cpu"), (2, "node(s) had untolerated taint {a: b}")]);
+        let newer =
+            "0/3 nodes are available: 3 Insufficient cpu. no new claims to deallocate, preemption: 0/3 nodes are available: 3 No victims.";
+        assert_eq!(of(newer), [(3, "Insufficient cpu")]);
         assert_eq!(of("no nodes available to schedule pods"), []);
         assert_eq!(of("0/3 nodes are available: persistentvolumeclaim \"data\" not found."), []);
     }
