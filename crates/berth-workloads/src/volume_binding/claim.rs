@@ -153,15 +153,17 @@ fn waiting_for_consumer(state: &ClaimState<'_>) -> EventRecord {
 
 /// The smallest volume that fits. Of equals, the first by name.
 fn best_free<'a>(state: &ClaimState<'a>) -> Option<&'a VolumeView> {
-    let claim = state.claim;
+    smallest(state.free.iter().copied(), state.claim)
+}
+
+/// The smallest of the volumes that are free for the claim. Of equals, the first by name.
+#[must_use]
+pub fn smallest<'a>(volumes: impl Iterator<Item = &'a VolumeView>, claim: &ClaimView) -> Option<&'a VolumeView> {
     let is_selected = |volume: &VolumeView| match &claim.selector {
         None => true,
         Some(selector) => selector.as_ref().is_some_and(|selector| selector.matches(&volume.meta.labels)),
     };
-    let fitting = state
-        .free
-        .iter()
-        .copied()
+    let fitting = volumes
         .filter(|volume| volume.is_free() && volume.class == class_of(claim) && misfit(volume, claim).is_none() && is_selected(volume));
     fitting.min_by(|a, b| (a.size(), &a.meta.name).cmp(&(b.size(), &b.meta.name)))
 }
@@ -250,9 +252,15 @@ fn reserve(volume: &VolumeView, claim: &ClaimView) -> Option<Action> {
     let change = match &volume.claim_ref {
         Some(claim_ref) if claim_ref.uid == claim.meta.uid => return None,
         Some(_) => json!({"spec": {"claimRef": claim_ref(claim)}}),
-        None => json!({"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}, "spec": {"claimRef": claim_ref(claim)}}),
+        None => reservation(claim),
     };
     Some(patch(volume.reference(), change, Reason::Fits { claim: claim.meta.key() }))
+}
+
+/// The change of a free volume that reserves it for the claim.
+#[must_use]
+pub fn reservation(claim: &ClaimView) -> Value {
+    json!({"metadata": {"annotations": {BOUND_BY_CONTROLLER: "yes"}}, "spec": {"claimRef": claim_ref(claim)}})
 }
 
 /// Writes the volume to the claim, then the result to its status.

@@ -8,7 +8,10 @@ use crate::{
 };
 use berth_api::{decode::from_json, quantity::Quantity};
 use berth_identity::{GroupResource, Name, Namespace, ObjectKey, ObjectRef, Revision, Uid};
-use k8s_openapi::apimachinery::pkg::{api::resource::Quantity as WireQuantity, apis::meta::v1::LabelSelector};
+use k8s_openapi::{
+    api::core::v1::{NodeSelectorTerm, TopologySelectorTerm, VolumeNodeAffinity},
+    apimachinery::pkg::{api::resource::Quantity as WireQuantity, apis::meta::v1::LabelSelector},
+};
 use serde::{Deserialize, de::DeserializeOwned};
 use std::collections::BTreeMap;
 
@@ -187,6 +190,8 @@ pub struct VolumeView {
     pub reclaim_policy: String,
     /// `Pending`, `Available`, `Bound`, `Released` or `Failed`.
     pub phase: String,
+    /// The terms of which a node with the volume must match one. `None`: any node.
+    pub node_terms: Option<Vec<NodeSelectorTerm>>,
 }
 
 impl View for VolumeView {
@@ -203,6 +208,7 @@ impl View for VolumeView {
             volume_mode: spec.volume_mode.unwrap_or_default(),
             reclaim_policy: spec.persistent_volume_reclaim_policy.unwrap_or_default(),
             phase: wire.status.unwrap_or_default().phase.unwrap_or_default(),
+            node_terms: spec.node_affinity.and_then(|affinity| affinity.required).map(|required| required.node_selector_terms),
         })
     }
 
@@ -269,6 +275,8 @@ pub struct ClassView {
     pub binding_mode: BindingMode,
     /// The mount options of its volumes.
     pub mount_options: Vec<String>,
+    /// The terms of which a node must match one, for volumes to be provisioned for it. Empty: any node.
+    pub allowed_topologies: Vec<TopologySelectorTerm>,
 }
 
 impl View for ClassView {
@@ -281,6 +289,7 @@ impl View for ClassView {
             reclaim_policy: wire.reclaim_policy.unwrap_or_else(|| "Delete".to_owned()),
             binding_mode: if waits { BindingMode::WaitForFirstConsumer } else { BindingMode::Immediate },
             mount_options: wire.mount_options.unwrap_or_default(),
+            allowed_topologies: wire.allowed_topologies.unwrap_or_default(),
         })
     }
 
@@ -363,6 +372,7 @@ struct VolumeSpec {
     access_modes: Option<Vec<String>>,
     volume_mode: Option<String>,
     persistent_volume_reclaim_policy: Option<String>,
+    node_affinity: Option<VolumeNodeAffinity>,
 }
 
 #[derive(Default, Deserialize)]
@@ -380,6 +390,7 @@ struct WireClass {
     reclaim_policy: Option<String>,
     volume_binding_mode: Option<String>,
     mount_options: Option<Vec<String>>,
+    allowed_topologies: Option<Vec<TopologySelectorTerm>>,
 }
 
 #[derive(Default, Deserialize)]
