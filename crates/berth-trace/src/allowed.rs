@@ -106,13 +106,22 @@ const CONTAINERS: Shape = List(
         may("restartPolicy", Word),
         may(
             "ports",
-            List(&Members(&[must("containerPort", Number(1, 65_535)), may("hostPort", Number(0, 65_535)), may("protocol", Word)]), 256),
+            List(
+                &Members(&[
+                    must("containerPort", Number(1, 65_535)),
+                    may("hostPort", Number(0, 65_535)),
+                    may("hostIP", Name),
+                    may("protocol", Word),
+                ]),
+                256,
+            ),
         ),
     ]),
     256,
 );
 
-const NODE_TERMS: Shape = List(&Members(&[may("matchExpressions", EXPRESSIONS), may("matchFields", FIELDS)]), 64);
+const NODE_TERM: Shape = Members(&[may("matchExpressions", EXPRESSIONS), may("matchFields", FIELDS)]);
+const NODE_TERMS: Shape = List(&NODE_TERM, 64);
 /// A node selector over fields: its keys are not label keys.
 const FIELDS: Shape =
     List(&Members(&[must("key", OneOf(&["metadata.name"])), must("operator", Word), may("values", List(&Name, 256))]), 16);
@@ -120,14 +129,32 @@ const FIELDS: Shape =
 const AFFINITY: Shape = Members(&[
     may(
         "nodeAffinity",
-        Members(&[may("requiredDuringSchedulingIgnoredDuringExecution", Members(&[must("nodeSelectorTerms", NODE_TERMS)]))]),
+        Members(&[
+            may("requiredDuringSchedulingIgnoredDuringExecution", Members(&[must("nodeSelectorTerms", NODE_TERMS)])),
+            may(
+                "preferredDuringSchedulingIgnoredDuringExecution",
+                List(&Members(&[must("weight", Number(1, 100)), must("preference", NODE_TERM)]), 64),
+            ),
+        ]),
     ),
+    may("podAffinity", POD_TERMS),
+    may("podAntiAffinity", POD_TERMS),
+]);
+
+const POD_TERM: Shape = Members(&[
+    may("labelSelector", SELECTOR),
+    must("topologyKey", Key),
+    may("namespaces", List(&Name, 256)),
+    may("namespaceSelector", SELECTOR),
+    may("matchLabelKeys", List(&Key, 64)),
+    may("mismatchLabelKeys", List(&Key, 64)),
+]);
+
+const POD_TERMS: Shape = Members(&[
+    may("requiredDuringSchedulingIgnoredDuringExecution", List(&POD_TERM, 64)),
     may(
-        "podAntiAffinity",
-        Members(&[may(
-            "requiredDuringSchedulingIgnoredDuringExecution",
-            List(&Members(&[may("labelSelector", SELECTOR), must("topologyKey", Key), may("namespaces", List(&Name, 256))]), 64),
-        )]),
+        "preferredDuringSchedulingIgnoredDuringExecution",
+        List(&Members(&[must("weight", Number(1, 100)), must("podAffinityTerm", POD_TERM)]), 64),
     ),
 ]);
 

@@ -7,12 +7,13 @@ use std::collections::BTreeSet;
 const KEYS_MAX: usize = 4096;
 
 /// Keys that controllers and the scheduler always read.
-pub(crate) const ALWAYS: [&str; 5] = [
+pub(crate) const ALWAYS: [&str; 6] = [
     berth_api::annotations::POD_TEMPLATE_HASH,
     berth_api::annotations::CONTROLLER_REVISION_HASH,
     berth_api::annotations::STATEFUL_SET_POD_NAME,
     berth_api::annotations::POD_INDEX,
     "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
 ];
 
 /// Adds the keys that `value` names. Returns the new ones.
@@ -34,7 +35,9 @@ fn walk(name: &str, value: &Value, found: &mut Vec<String>) {
                 }
             }
         }
-        Value::Array(items) if name == "matchLabelKeys" => found.extend(items.iter().filter_map(Value::as_str).map(str::to_owned)),
+        Value::Array(items) if name == "matchLabelKeys" || name == "mismatchLabelKeys" => {
+            found.extend(items.iter().filter_map(Value::as_str).map(str::to_owned));
+        }
         Value::Array(items) => items.iter().for_each(|item| walk(name, item, found)),
         _ => (),
     }
