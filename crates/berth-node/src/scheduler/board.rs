@@ -2,49 +2,71 @@
 
 use super::{
     Inconsistent,
-    affinity::shuns,
-    claims::{ByClaim, Claims, Verdict},
+    affinity::named_nodes,
+    claims::{ByClaim, ClaimChoice, Claims, Verdict, VolumeNeeds},
+    defaults::{SelectingKind, SelectorView, Selectors},
     fit::{Misfit, NodeState},
+    neighbors::{Neighbors, PlacedTerms, required_pods},
+    pod_set::{NamespaceLabels, PodSet},
     preempt::{self, Budgets, Nominations, Room},
-    spread::{Spread, Tallies},
-    view::{AntiAffinityTerm, DEFAULT_SCHEDULER, NodeView, PodInfo},
+    score,
+    spread::{Constraints, Spread},
+    sums::Nodes,
+    tallies::{Tallies, Watches},
+    view::{DEFAULT_SCHEDULER, NamespaceView, NodeView, PodInfo},
 };
 use berth_identity::{Lookup, Name, Namespace, NodeName, ObjectKey, Uid};
 use berth_workloads::{
     view::BudgetView,
-    volume_binding::{ClaimView, ClassView},
+    volume_binding::{ClaimView, ClassView, VolumeView},
 };
 use jiff::Timestamp;
 use std::{
     cmp::Reverse,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
+    ops::Bound,
     sync::Arc,
 };
 
-/// The label whose value is the node itself; the usual topology of anti-affinity.
-const HOSTNAME: &str = "kubernetes.io/hostname";
+/// How many nodes that can take a pod are enough to choose from, at least, and in a cluster of any size the least part of all nodes in percent.
+///
+/// Source: kube-scheduler, `numFeasibleNodesToFind`.
+const CHOICES_MIN: usize = 100;
+const CHOICES_MIN_PERCENT: usize = 5;
+
+/// How many different pods without a node are remembered, so that others like them need no search of their own.
+const FAILURES_MAX: usize = 128;
 
 /// All that placing pods depends on. Fed with every change of pods and nodes, and with the scheduler's own decisions, which count at once.
 #[derive(Debug, Default)]
 pub struct Board {
-    nodes: BTreeMap<String, NodeState>,
+    nodes: Nodes,
     /// Where each pod is, or is about to be: uid to node.
     assignments: Lookup<Uid, Assignment>,
     waiting: BTreeMap<Order, Arc<PodInfo>>,
     /// Pods for which no node was found; they wait again when anything changes that could help.
     parked: BTreeMap<Uid, Arc<PodInfo>>,
+    /// The sets of pods that parked pods wait for.
+    watches: Watches,
     /// Pods that one of their claims holds up; they wait again when something happens to any of these.
     held: ByClaim,
     /// Pods that have a place and are bound to it as soon as their claims have volumes. They wait as well when a claim has changed.
     mounting: ByClaim,
     claims: Claims,
+    namespaces: NamespaceLabels,
+    selectors: Selectors,
     tallies: Tallies,
+    placed_terms: PlacedTerms,
     budgets: Budgets,
     nominations: Nominations,
     /// Uids of pods that were evicted to make room, but do not show it yet.
     going: BTreeSet<Uid>,
-    /// How many placed pods shun others beyond their own node.
-    wide_terms: usize,
+    /// The node where the next search begins, in a cluster with more nodes than are searched.
+    next_node: String,
+    /// Raised with each change that the outcome of a search can depend on.
+    changes: u64,
+    /// Pods that found no node, with the text and the number of changes until then.
+    failures: VecDeque<(Arc<PodInfo>, String, u64)>,
 }
 
 #[derive(Debug)]
@@ -63,8 +85,8 @@ type Order = (Reverse<i32>, Option<Timestamp>, Namespace, Name, Uid);
 pub enum Placement {
     /// It fits there; it counts as being there from now on.
     Node(Arc<PodInfo>, String),
-    /// As `Node`, but the node must first be written to these claims: the pod is bound when they have volumes.
-    Volumes(Arc<PodInfo>, String, Vec<Arc<ClaimView>>),
+    /// As `Node`, but these choices must first be written to claims and volumes: the pod is bound when its claims have volumes.
+    Volumes(Arc<PodInfo>, String, Vec<ClaimChoice>),
     /// It fits nowhere: a sentence for people.
     Nowhere(Arc<PodInfo>, String),
     /// It fits nowhere, but room can be made for it.
@@ -102,8 +124,6 @@ impl Board {
         if pod.finished {
             return self.remove_pod(&pod);
         }
-        let placed = self.assignments.unordered().map(|(_, assignment)| (&*assignment.pod, assignment.node.as_str()));
-        self.tallies.add_user(&pod, placed);
         if pod.deleting {
             self.going.remove(&pod.uid);
         }
@@ -125,8 +145,12 @@ impl Board {
         if self.assignments.contains_key(&pod.uid) {
             return;
         }
+        if pod.nominated_node.is_some() || self.nominations.node_of(&pod.uid).is_some() {
+            self.changes += 1;
+        }
         self.nominations.hear(&pod);
         match self.parked.get_mut(&pod.uid) {
+            // What it waits for is the same, too.
             Some(parked) if parked.asks_as(&pod) => *parked = pod,
             _ => {
                 self.unqueue(&pod);
@@ -138,7 +162,6 @@ impl Board {
     /// Takes in that a pod is gone, or holds nothing any more.
     pub fn remove_pod(&mut self, pod: &PodInfo) {
         self.unqueue(pod);
-        self.tallies.remove_user(&pod.uid);
         self.going.remove(&pod.uid);
         self.forgo(&pod.uid);
         if self.vacate(&pod.uid) {
@@ -149,31 +172,73 @@ impl Board {
     /// The pod needs no room any more that was being made for it: others may have it.
     fn forgo(&mut self, uid: &str) {
         if self.nominations.remove(uid) {
+            self.changes += 1;
             self.unpark();
         }
     }
 
     /// Takes in a node's new version.
     pub fn set_node(&mut self, node: Arc<NodeView>) {
-        if let Some(state) = self.nodes.get_mut(&*node.name) {
-            state.view = node;
+        if let Some(state) = self.nodes.by_name.get_mut(&*node.name) {
+            let old = std::mem::replace(&mut state.view, node);
+            if state.view.is_equal_for_pods(&old) {
+                return;
+            }
+            if (&old.labels, &old.taints) != (&state.view.labels, &state.view.taints) {
+                self.nodes.generation += 1;
+            }
         } else {
             let mut state = NodeState { view: Arc::clone(&node), ..NodeState::default() };
             self.assignments
                 .unordered()
                 .filter(|(_, assignment)| *assignment.node == *node.name)
                 .for_each(|(_, assignment)| state.insert(&assignment.pod));
-            self.nodes.insert(node.name.to_string(), state);
+            self.nodes.by_name.insert(node.name.to_string(), state);
+            self.nodes.generation += 1;
         }
+        self.changes += 1;
         self.unpark();
     }
 
     /// Takes in that a node is gone.
     pub fn remove_node(&mut self, name: &str) {
-        self.nodes.remove(name);
+        self.nodes.by_name.remove(name);
+        self.nodes.generation += 1;
+        self.changes += 1;
         let is_there = |pod: &PodInfo| self.assignments.get(&pod.uid).is_some_and(|assignment| assignment.node == name);
         let stranded: Vec<Arc<PodInfo>> = self.mounting.iter().filter(|pod| is_there(pod)).cloned().collect();
         stranded.iter().for_each(|pod| self.give_back(pod));
+    }
+
+    /// Takes in a namespace's new version.
+    pub fn set_namespace(&mut self, namespace: &NamespaceView) {
+        let old = self.namespaces.insert(namespace.name(), namespace.labels.clone());
+        if old.unwrap_or_default() != namespace.labels {
+            self.namespaces_changed();
+        }
+    }
+
+    /// Takes in that a namespace is gone.
+    pub fn remove_namespace(&mut self, namespace: &NamespaceView) {
+        if self.namespaces.remove(&namespace.name()).is_some_and(|labels| !labels.is_empty()) {
+            self.namespaces_changed();
+        }
+    }
+
+    fn namespaces_changed(&mut self) {
+        self.tallies.namespaces_changed();
+        self.changes += 1;
+        self.unpark();
+    }
+
+    /// Takes in a new version of a Service or of a set of pods.
+    pub fn set_selector(&mut self, kind: SelectingKind, view: &SelectorView) {
+        self.selectors.set(kind, view);
+    }
+
+    /// Takes in that a Service or a set of pods is gone.
+    pub fn remove_selector(&mut self, kind: SelectingKind, view: &SelectorView) {
+        self.selectors.remove(kind, view);
     }
 
     /// Takes in a claim's new version.
@@ -190,11 +255,30 @@ impl Board {
         self.claim_changed(&key);
     }
 
+    /// Takes in a volume's new version.
+    pub fn set_volume(&mut self, volume: Arc<VolumeView>) {
+        self.claims.set_volume(volume);
+        self.volumes_changed();
+    }
+
+    /// Takes in that a volume is gone.
+    pub fn remove_volume(&mut self, volume: &VolumeView) {
+        self.claims.remove_volume(&volume.meta.name);
+        self.volumes_changed();
+    }
+
+    /// Lets pods wait again that use claims.
+    fn volumes_changed(&mut self) {
+        let users: Vec<Arc<PodInfo>> = self.parked.values().filter(|pod| !pod.claims.is_empty()).cloned().collect();
+        users.into_iter().for_each(|pod| self.requeue(pod));
+    }
+
     /// Takes in a storage class' new version.
-    pub fn set_class(&mut self, class: &ClassView) {
+    pub fn set_class(&mut self, class: Arc<ClassView>) {
         if self.claims.set_class(class) {
             let held = std::mem::take(&mut self.held);
             held.iter().for_each(|pod| _ = self.waiting.insert(order(pod), Arc::clone(pod)));
+            self.volumes_changed();
         }
     }
 
@@ -205,11 +289,13 @@ impl Board {
 
     /// Takes in a disruption budget's new version.
     pub fn set_budget(&mut self, budget: Arc<BudgetView>) {
+        self.changes += 1;
         self.budgets.set(budget);
     }
 
     /// Takes in that a disruption budget is gone.
     pub fn remove_budget(&mut self, budget: &BudgetView) {
+        self.changes += 1;
         self.budgets.remove(budget);
     }
 
@@ -226,6 +312,7 @@ impl Board {
     pub fn give_back(&mut self, pod: &Arc<PodInfo>) {
         if self.assignments.get(&pod.uid).is_some_and(|assignment| !assignment.bound) && self.vacate(&pod.uid) {
             self.mounting.remove(&pod.uid);
+            self.claims.release(pod);
             self.waiting.insert(order(pod), Arc::clone(pod));
         }
     }
@@ -239,8 +326,9 @@ impl Board {
     /// Records that some of the pods to evict for this one could not be evicted. It waits again: the others may make room enough.
     pub fn try_room_again(&mut self, pod: &Arc<PodInfo>, spared: &[Arc<PodInfo>]) {
         spared.iter().for_each(|victim| _ = self.going.remove(&victim.uid));
-        if let Some(pod) = self.parked.remove(&pod.uid) {
-            self.waiting.insert(order(&pod), pod);
+        self.changes += 1;
+        if let Some(pod) = self.parked.get(&pod.uid).cloned() {
+            self.requeue(pod);
         }
     }
 
@@ -259,10 +347,10 @@ impl Board {
     /// Decides about up to `count` waiting pods, one after the other, each knowing of those before it.
     pub fn decide(&mut self, count: usize) -> Vec<Placement> {
         // New pods can make room as well as deleted ones: a part of the cluster is no longer the emptiest by as much.
-        let changed = self.tallies.take_changed();
-        if !changed.is_empty() {
-            let helped = self.parked.extract_if(.., |_, pod| changed.may_help(pod));
-            helped.for_each(|(_, pod)| _ = self.waiting.insert(order(&pod), pod));
+        for uid in self.watches.take_woken() {
+            if let Some(pod) = self.parked.get(&uid).cloned() {
+                self.requeue(pod);
+            }
         }
         std::iter::from_fn(|| self.decide_next()).take(count).collect()
     }
@@ -270,30 +358,41 @@ impl Board {
     fn decide_next(&mut self) -> Option<Placement> {
         loop {
             let (_, pod) = self.waiting.pop_first()?;
-            let delayed = match self.claims.verdict(&pod) {
+            let needs = match self.claims.verdict(&pod) {
                 Verdict::Held { why } => return Some(self.hold(pod, &why)),
-                Verdict::Placeable { delayed } => delayed,
+                Verdict::Placeable(needs) => needs,
             };
             if self.mounting.contains(&pod.uid) {
-                match self.bind_mounted(&pod, &delayed) {
+                match self.bind_mounted(&pod, &needs) {
                     Some(placement) => return Some(placement),
                     None => continue,
                 }
             }
-            return Some(match self.find(&pod) {
-                Ok(node) => {
+            if let Some(why) = self.known_failure(&pod) {
+                return Some(self.park(pod, Nowhere { why, next: Next::Wait }));
+            }
+            return Some(match self.find(&pod, &needs) {
+                Ok(Found { node, choices }) => {
                     self.nominations.remove(&pod.uid);
                     self.place(&pod, &node, false);
-                    if delayed.is_empty() {
+                    if choices.is_empty() {
                         Placement::Node(pod, node)
                     } else {
+                        self.claims.choose(&choices);
                         self.mounting.insert(Arc::clone(&pod));
-                        Placement::Volumes(pod, node, delayed)
+                        Placement::Volumes(pod, node, choices)
                     }
                 }
                 Err(nowhere) => self.park(pod, nowhere),
             });
         }
+    }
+
+    /// Why the pod fits nowhere, if that is known of a pod like it, and nothing has changed since.
+    fn known_failure(&self, pod: &PodInfo) -> Option<String> {
+        let is_same = |(other, _, changes): &&(Arc<PodInfo>, String, u64)| *changes == self.changes && other.is_like(pod);
+        let known = self.failures.iter().find(is_same).filter(|_| self.nominations.node_of(&pod.uid).is_none());
+        known.map(|(_, why, _)| why.clone())
     }
 
     /// A claim of the pod cannot be used: the pod gives up its place, if it had one.
@@ -302,18 +401,14 @@ impl Board {
             self.unpark();
         }
         self.held.insert(Arc::clone(&pod));
-        let unhelpful = if pod.preempts {
-            self.nothing_available(self.nodes.keys().map(|_| NOT_HELPFUL.to_owned()))
-        } else {
-            NEVER_PREEMPTS.to_owned()
-        };
-        let message = format!("0/{} nodes are available: {why}. preemption: {unhelpful}", self.nodes.len());
+        // Upstream's plug-in for resource claims does not find what it has not prepared, and preemption does not follow.
+        let message = format!("0/{} nodes are available: {why}. not found", self.nodes.len());
         Placement::Nowhere(pod, message)
     }
 
     /// The pod has a place, and all its claims have volumes now, or not yet.
-    fn bind_mounted(&mut self, pod: &Arc<PodInfo>, delayed: &[Arc<ClaimView>]) -> Option<Placement> {
-        if !delayed.is_empty() {
+    fn bind_mounted(&mut self, pod: &Arc<PodInfo>, needs: &VolumeNeeds) -> Option<Placement> {
+        if !needs.delayed.is_empty() {
             return None;
         }
         self.mounting.remove(&pod.uid);
@@ -321,72 +416,148 @@ impl Board {
         Some(Placement::Node(Arc::clone(pod), assignment.node.to_string()))
     }
 
-    /// The node for the pod: the one where room was made, if it can take it; else the emptiest one that can, as far as the pod's wishes about being spread
-    /// leave that open; the one with fewer pods, then the first by name, if several are alike. If there is none, why not, for each node.
-    fn find(&self, pod: &PodInfo) -> Result<String, Nowhere> {
-        let spread = Spread::of(pod, &self.nodes, &self.tallies);
-        let nominated = self.nominations.node_of(&pod.uid).and_then(|name| self.nodes.get_key_value(name));
-        if let Some((name, _)) = nominated.filter(|(_, node)| self.misfits(pod, node, &spread).is_empty()) {
-            return Ok(name.clone());
+    /// The node for the pod, and how its claims get volumes there: the node where room was made, if it can take the pod. Else the best one of those
+    /// that can; the one with fewer pods, then the first by name, if several are alike. If there is none, why not, for each node.
+    fn find(&mut self, pod: &PodInfo, needs: &VolumeNeeds) -> Result<Found, Nowhere> {
+        let constraints = self.selectors.constraints(pod);
+        self.count_for(pod, &constraints);
+        let (found, next_node) = self.search(&self.request(pod, needs, &constraints));
+        next_node.into_iter().for_each(|next| self.next_node = next);
+        found
+    }
+
+    /// Brings all counts up to date that a request reads.
+    fn count_for(&mut self, pod: &PodInfo, constraints: &Constraints) {
+        self.tallies.begin_round();
+        let placed = self.assignments.unordered().map(|(_, assignment)| (&*assignment.pod, assignment.node.as_str()));
+        Spread::require(pod, constraints, &mut self.tallies, placed.clone(), &self.nodes, &self.namespaces);
+        Neighbors::require(pod, &mut self.tallies, &mut self.placed_terms, placed, &self.nodes, &self.namespaces);
+    }
+
+    fn request<'a>(&'a self, pod: &'a PodInfo, needs: &'a VolumeNeeds, constraints: &'a Constraints) -> Request<'a> {
+        Request {
+            pod,
+            needs,
+            spread: Spread::of(pod, constraints, &self.tallies, &self.namespaces),
+            neighbors: Neighbors::of(pod, &self.tallies, &self.placed_terms, &self.namespaces),
+            named: named_nodes(pod.wishes()),
         }
-        let (mut fitting, mut misfits) = (Vec::new(), Vec::new());
-        for node in self.nodes.values() {
-            let found = self.misfits(pod, node, &spread);
-            if found.is_empty() { fitting.push(node) } else { misfits.push((node, found)) }
+    }
+
+    /// As [`Board::find`], with the node where the next search begins if that changes.
+    fn search(&self, request: &Request<'_>) -> (Result<Found, Nowhere>, Option<String>) {
+        let pod = request.pod;
+        let choices = |node: &NodeState| {
+            let choices = self.claims.choices(request.needs, &node.view, |name| self.nodes.get(name).is_some());
+            Found { node: node.view.name.to_string(), choices: choices.unwrap_or_default() }
+        };
+        let nominated = self.nominations.node_of(&pod.uid).and_then(|name| self.nodes.get(name));
+        if let Some(node) = nominated.filter(|node| request.may_be_on(node) && self.misfits(request, node).is_empty()) {
+            return (Ok(choices(node)), None);
         }
-        let wishes = if spread.has_wishes() { spread.scores(&fitting) } else { vec![0; fitting.len()] };
-        // The last of equals is taken: the first by name.
-        let ranked = fitting.into_iter().zip(wishes).rev();
-        let best = ranked.max_by_key(|(node, wish)| (node.score(pod) + wish * WISH_WEIGHT, Reverse(node.pods.len())));
-        best.map(|(node, _)| node.view.name.to_string()).ok_or_else(|| self.nowhere(pod, &misfits, &spread))
+        let enough = enough_choices(self.nodes.len());
+        let (mut fitting, mut misfits, mut next_node) = (Vec::new(), Vec::new(), None);
+        let mut nodes = self.candidates(request);
+        for node in nodes.by_ref() {
+            let found = self.misfits(request, node);
+            if found.is_empty() {
+                fitting.push(node);
+            } else {
+                misfits.push((node, found));
+            }
+            if fitting.len() == enough {
+                break;
+            }
+        }
+        if request.named.is_none() && self.nodes.len() > CHOICES_MIN {
+            next_node = nodes.next().map(|node| node.view.name.to_string());
+        }
+        let scores =
+            if fitting.len() > 1 { score::scores(pod, &fitting, &request.spread, &request.neighbors) } else { vec![0; fitting.len()] };
+        let best = fitting.into_iter().zip(scores).max_by_key(|(node, score)| (*score, Reverse(node.pods.len()), Reverse(&node.view.name)));
+        (best.map(|(node, _)| choices(node)).ok_or_else(|| self.nowhere(request, &misfits)), next_node)
+    }
+
+    /// The nodes that may take the pod as far as its node affinity names nodes, in the order of the search.
+    fn candidates<'a>(&'a self, request: &'a Request<'_>) -> Box<dyn Iterator<Item = &'a NodeState> + 'a> {
+        if let Some(named) = &request.named {
+            return Box::new(named.iter().filter_map(|name| self.nodes.get(name)));
+        }
+        if self.nodes.len() <= CHOICES_MIN {
+            return Box::new(self.nodes.values());
+        }
+        let (start, by_name) = (self.next_node.as_str(), &self.nodes.by_name);
+        let after = by_name.range::<str, _>((Bound::Included(start), Bound::Unbounded));
+        let before = by_name.range::<str, _>((Bound::Unbounded, Bound::Excluded(start)));
+        Box::new(after.chain(before).map(|(_, node)| node))
     }
 
     /// Why the node cannot take the pod, pods that have been promised room there taken as being there.
-    fn misfits(&self, pod: &PodInfo, node: &NodeState, spread: &Spread<'_>) -> Vec<Misfit> {
-        let promised = self.nominations.before(pod, &node.view.name);
+    fn misfits(&self, request: &Request<'_>, node: &NodeState) -> Vec<Misfit> {
+        let promised = self.nominations.before(request.pod, &node.view.name);
         if !promised.is_empty() {
             let mut trial = Trial::of(node);
             promised.into_iter().for_each(|other| trial.add(other));
-            let misfits = self.misfits_as(pod, &trial.node, spread, &trial.changes);
+            let misfits = self.misfits_as(request, &trial.node, &trial.changes);
             if !misfits.is_empty() {
                 return misfits;
             }
         }
-        self.misfits_as(pod, node, spread, &[])
+        self.misfits_as(request, node, &[])
     }
 
-    /// Why a node as it is, or as it would be with `changes`, cannot take the pod.
-    fn misfits_as(&self, pod: &PodInfo, node: &NodeState, spread: &Spread<'_>, changes: &[(Arc<PodInfo>, i64)]) -> Vec<Misfit> {
-        let own = node.misfits(pod);
+    /// Why a node as it is, or as it would be with `changes`, cannot take the pod: all reasons of the first violated rule.
+    ///
+    /// Source: the order of the filter plugins of kube-scheduler.
+    fn misfits_as(&self, request: &Request<'_>, node: &NodeState, changes: &[(Arc<PodInfo>, i64)]) -> Vec<Misfit> {
+        let own = node.misfits(request.pod);
         if !own.is_empty() {
             return own;
         }
-        spread.misfit(&node.view, changes).or_else(|| self.unwanted(node, pod)).into_iter().collect()
+        if !request.pod.claims.is_empty() {
+            let of_volumes = self.claims.misfits(request.needs, &node.view, changes, |name| self.nodes.get(name).is_some());
+            if !of_volumes.is_empty() {
+                return of_volumes;
+            }
+        }
+        let spread = request.spread.misfit(&node.view, changes);
+        spread.or_else(|| request.neighbors.misfit(&node.view, changes)).into_iter().collect()
     }
 
     /// Why the pod fits nowhere, and how room can be made for it.
-    fn nowhere(&self, pod: &PodInfo, misfits: &[(&NodeState, Vec<Misfit>)], spread: &Spread<'_>) -> Nowhere {
-        if self.nodes.is_empty() {
+    fn nowhere(&self, request: &Request<'_>, misfits: &[(&NodeState, Vec<Misfit>)]) -> Nowhere {
+        if self.nodes.len() == 0 {
             return Nowhere { why: "no nodes available to schedule pods".to_owned(), next: Next::Wait };
         }
-        let why = self.nothing_available(misfits.iter().flat_map(|(_, misfits)| misfits).map(ToString::to_string));
+        if request.named.as_ref().is_some_and(BTreeSet::is_empty) {
+            let why = format!("0/{} nodes are available: pod affinity terms conflict. not found", self.nodes.len());
+            return Nowhere { why, next: Next::Wait };
+        }
+        let pod = request.pod;
+        let unnamed = self.nodes.len() - misfits.len();
+        let mut reasons = Reasons::default();
+        misfits.iter().for_each(|(_, misfits)| reasons.add_all(misfits));
+        reasons.add(Reason::Misfit(Misfit::NotNamed), unnamed);
+        let why = reasons.sentence(self.nodes.len());
+        let without = |text: &str| format!("{why} {NO_CLAIMS}preemption: {text}");
         if !pod.preempts {
-            return Nowhere { why: format!("{why} preemption: {NEVER_PREEMPTS}"), next: Next::Wait };
+            return Nowhere { why: without("not eligible due to preemptionPolicy=Never."), next: Next::Wait };
         }
         if self.awaits_victims(pod, misfits) {
-            let text = "not eligible due to a terminating pod on the nominated node.";
-            return Nowhere { why: format!("{why} preemption: {text}"), next: Next::Wait };
+            return Nowhere { why: without("not eligible due to a terminating pod on the nominated node."), next: Next::Wait };
         }
-        let (mut rooms, mut obstacles) = (Vec::new(), Vec::new());
+        let (mut rooms, mut obstacles) = (Vec::new(), Reasons::default());
+        obstacles.add(Reason::NotHelpful, unnamed);
         let enough = preempt::enough(self.nodes.len());
         for (node, misfits) in misfits {
             if !misfits.iter().all(Misfit::is_resolvable) {
-                obstacles.push(NOT_HELPFUL.to_owned());
+                obstacles.add(Reason::NotHelpful, 1);
                 continue;
             }
-            match self.room_on(pod, node, spread) {
-                Ok(room) => rooms.push(room),
-                Err(mut found) => obstacles.append(&mut found),
+            match self.room_on(request, node) {
+                Ok(Some(room)) => rooms.push(room),
+                Ok(None) => obstacles.add(Reason::NoVictims, 1),
+                Err(found) => obstacles.add_all(&found),
             }
             if rooms.len() == enough {
                 break;
@@ -394,7 +565,7 @@ impl Board {
         }
         match preempt::least_harm(rooms) {
             Some(room) => Nowhere { why, next: Next::MakeRoom(room) },
-            None => Nowhere { why: format!("{why} preemption: {}", self.nothing_available(obstacles.into_iter())), next: Next::Forgo },
+            None => Nowhere { why: without(&obstacles.sentence(self.nodes.len())), next: Next::Forgo },
         }
     }
 
@@ -409,18 +580,20 @@ impl Board {
         })
     }
 
-    /// Which pods have to go from the node for this one: none that it could be spared. Else why it cannot take the pod even without them.
-    fn room_on(&self, pod: &PodInfo, node: &NodeState, spread: &Spread<'_>) -> Result<Room, Vec<String>> {
+    /// Which pods have to go from the node for this one: none that it could be spared. `None` if no pod may go. Else why the node cannot take the pod
+    /// even without them.
+    fn room_on(&self, request: &Request<'_>, node: &NodeState) -> Result<Option<Room>, Vec<Misfit>> {
+        let pod = request.pod;
         if !node.has_below(pod.priority) {
-            return Err(vec!["No preemption victims found for incoming pod".to_owned()]);
+            return Ok(None);
         }
         let mut trial = Trial::of(node);
         let mut lower: Vec<Arc<PodInfo>> = node.pods.values().filter(|other| other.priority < pod.priority).cloned().collect();
         lower.iter().for_each(|other| trial.remove(other));
         self.nominations.before(pod, &node.view.name).into_iter().for_each(|other| trial.add(other));
-        let misfits = self.misfits_as(pod, &trial.node, spread, &trial.changes);
+        let misfits = self.misfits_as(request, &trial.node, &trial.changes);
         if !misfits.is_empty() {
-            return Err(misfits.iter().map(ToString::to_string).collect());
+            return Err(misfits);
         }
         preempt::by_importance(&mut lower);
         let violated = self.budgets.violated_by(&lower);
@@ -430,22 +603,13 @@ impl Board {
         lower.sort_by_key(|other| !is_violated(other));
         for other in lower {
             trial.add(&other);
-            if !self.misfits_as(pod, &trial.node, spread, &trial.changes).is_empty() {
+            if !self.misfits_as(request, &trial.node, &trial.changes).is_empty() {
                 trial.remove(&other);
                 room.violations += usize::from(is_violated(&other));
                 room.victims.push(other);
             }
         }
-        Ok(room)
-    }
-
-    /// `0/3 nodes are available: 1 …, 2 ….`
-    fn nothing_available(&self, reasons: impl Iterator<Item = String>) -> String {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        reasons.for_each(|reason| *counts.entry(reason).or_default() += 1);
-        let mut texts: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-        texts.sort();
-        format!("0/{} nodes are available: {}.", self.nodes.len(), texts.join(", "))
+        Ok(Some(room))
     }
 
     /// Puts a pod aside for which no node was found.
@@ -453,13 +617,21 @@ impl Board {
         if let Next::Forgo = next {
             self.forgo(&pod.uid);
         }
+        self.watches.insert(&pod, watched(&pod).iter());
         self.parked.insert(pod.uid.clone(), Arc::clone(&pod));
-        let Next::MakeRoom(room) = next else { return Placement::Nowhere(pod, why) };
+        let Next::MakeRoom(room) = next else {
+            if self.nominations.node_of(&pod.uid).is_none() && self.known_failure(&pod).is_none() {
+                self.failures.truncate(FAILURES_MAX - 1);
+                self.failures.push_front((Arc::clone(&pod), why.clone(), self.changes));
+            }
+            return Placement::Nowhere(pod, why);
+        };
+        self.changes += 1;
         let outbid = self.nominations.outbid(&pod, &room.node);
         for other in &outbid {
             self.nominations.remove(&other.uid);
-            if let Some(other) = self.parked.remove(&other.uid) {
-                self.waiting.insert(order(&other), other);
+            if let Some(other) = self.parked.get(&other.uid).cloned() {
+                self.requeue(other);
             }
         }
         self.nominations.decide(&pod, &room.node);
@@ -467,36 +639,6 @@ impl Board {
         let victims: Vec<Arc<PodInfo>> = room.victims.into_iter().filter(|victim| !is_told(victim)).collect();
         self.going.extend(victims.iter().map(|victim| victim.uid.clone()));
         Placement::Room(MakeRoom { pod, node: room.node, victims, outbid, why })
-    }
-
-    /// Whether the pod and a pod in the same part of the cluster do not want each other.
-    fn unwanted(&self, node: &NodeState, pod: &PodInfo) -> Option<Misfit> {
-        let shuns_here = |term: &AntiAffinityTerm| self.neighbors(node, &term.topology_key).any(|other| shuns(term, other));
-        if pod.anti_affinity.iter().any(shuns_here) {
-            return Some(Misfit::AntiAffinity);
-        }
-        let on_node = node.shy.values().any(|other| other.anti_affinity.iter().any(|term| shuns(term, pod)));
-        (on_node || (self.wide_terms > 0 && self.shunned_from_afar(node, pod))).then_some(Misfit::ExistingAntiAffinity)
-    }
-
-    fn shunned_from_afar(&self, node: &NodeState, pod: &PodInfo) -> bool {
-        self.nodes.values().any(|elsewhere| {
-            let mut terms = elsewhere.shy.values().flat_map(|other| &other.anti_affinity);
-            // Those on the node itself have been checked.
-            elsewhere.view.name != node.view.name
-                && terms.any(|term| term.topology_key != HOSTNAME && same_part(node, elsewhere, &term.topology_key) && shuns(term, pod))
-        })
-    }
-
-    /// The pods of all nodes that share the label's value with `node`.
-    fn neighbors<'a>(&'a self, node: &'a NodeState, topology_key: &'a str) -> Box<dyn Iterator<Item = &'a Arc<PodInfo>> + 'a> {
-        if topology_key == HOSTNAME {
-            return Box::new(node.pods.values());
-        }
-        // The node is taken as it is given: it may be another than the one on the board.
-        let others = self.nodes.values().filter(|other| other.view.name != node.view.name);
-        let there = std::iter::once(node).chain(others);
-        Box::new(there.filter(move |other| same_part(node, other, topology_key)).flat_map(|other| other.pods.values()))
     }
 
     fn place(&mut self, pod: &Arc<PodInfo>, node: &str, bound: bool) {
@@ -507,27 +649,35 @@ impl Board {
         // A pod that stays on its node is not counted again: most changes are of its status.
         let alike = |old: &PodInfo| old.labels == pod.labels && old.deleting == pod.deleting;
         if before.as_ref().is_none_or(|assignment| assignment.node != node || !alike(&assignment.pod)) {
-            before.iter().for_each(|assignment| self.tallies.remove(&assignment.pod, &assignment.node));
-            self.tallies.add(pod, node);
+            before.iter().for_each(|assignment| self.count(&assignment.pod, &assignment.node, -1));
+            self.count(pod, node, 1);
         }
-        if let Some(state) = self.nodes.get_mut(node) {
+        if let Some(state) = self.nodes.by_name.get_mut(node) {
             state.insert(pod);
         }
-        self.wide_terms += wide_terms(pod);
+        self.placed_terms.change(pod, node, 1, &self.nodes);
+        self.claims.change_uses(pod, 1);
+        self.changes += 1;
         self.assignments.insert(pod.uid.clone(), Assignment { node: NodeName::shared(node), pod: Arc::clone(pod), bound });
+    }
+
+    /// Counts a pod with a node (1), or counts it no more (-1). Both can help pods that found no node.
+    fn count(&mut self, pod: &PodInfo, node: &str, by: i64) {
+        self.tallies.change(pod, node, by, &self.nodes, &self.namespaces);
+        self.watches.change(pod, &self.namespaces);
     }
 
     /// Takes over a pod's new version that stays where it was, if nothing is counted otherwise for it; gives whether it did. Most changes are of a status.
     fn renew(&mut self, pod: &Arc<PodInfo>, node: &str, bound: bool) -> bool {
         let Some(assignment) = self.assignments.get_mut(&pod.uid).filter(|assignment| assignment.node == node) else { return false };
         let old = &assignment.pod;
-        let is_alike =
-            old.labels == pod.labels && old.deleting == pod.deleting && old.requests == pod.requests && old.priority == pod.priority;
-        if !is_alike || !old.anti_affinity.is_empty() || !pod.anti_affinity.is_empty() {
+        let is_alike = (&old.labels, old.deleting, old.priority) == (&pod.labels, pod.deleting, pod.priority)
+            && (&old.requests, old.nominal, &old.terms, &old.claims) == (&pod.requests, pod.nominal, &pod.terms, &pod.claims);
+        if !is_alike {
             return false;
         }
         (assignment.pod, assignment.bound) = (Arc::clone(pod), bound);
-        if let Some(here) = self.nodes.get_mut(node).and_then(|state| state.pods.get_mut(&pod.uid)) {
+        if let Some(here) = self.nodes.by_name.get_mut(node).and_then(|state| state.pods.get_mut(&pod.uid)) {
             *here = Arc::clone(pod);
         }
         true
@@ -535,27 +685,42 @@ impl Board {
 
     fn vacate(&mut self, uid: &str) -> bool {
         let Some(assignment) = self.take_off(uid) else { return false };
-        self.tallies.remove(&assignment.pod, &assignment.node);
+        self.count(&assignment.pod, &assignment.node, -1);
         true
     }
 
     fn take_off(&mut self, uid: &str) -> Option<Assignment> {
         let assignment = self.assignments.remove(uid)?;
-        if let Some(state) = self.nodes.get_mut(assignment.node.as_str()) {
+        if let Some(state) = self.nodes.by_name.get_mut(assignment.node.as_str()) {
             state.remove(uid);
         }
-        self.wide_terms -= wide_terms(&assignment.pod);
+        self.placed_terms.change(&assignment.pod, &assignment.node, -1, &self.nodes);
+        self.claims.change_uses(&assignment.pod, -1);
+        self.changes += 1;
         Some(assignment)
     }
 
     fn unqueue(&mut self, pod: &PodInfo) {
         self.waiting.remove(&order(pod));
-        self.parked.remove(&pod.uid);
+        self.unpark_one(&pod.uid);
         self.mounting.remove(&pod.uid);
         self.held.remove(&pod.uid);
     }
 
+    fn unpark_one(&mut self, uid: &str) {
+        if let Some(parked) = self.parked.remove(uid) {
+            self.watches.remove(&parked, watched(&parked).iter());
+        }
+    }
+
+    /// Lets a parked pod wait again.
+    fn requeue(&mut self, pod: Arc<PodInfo>) {
+        self.unpark_one(&pod.uid);
+        self.waiting.insert(order(&pod), pod);
+    }
+
     fn unpark(&mut self) {
+        self.watches = Watches::default();
         for pod in std::mem::take(&mut self.parked).into_values() {
             self.waiting.insert(order(&pod), pod);
         }
@@ -566,7 +731,7 @@ impl Board {
     /// # Errors
     /// What differs.
     pub fn check(&self) -> Result<(), Inconsistent> {
-        for (name, node) in &self.nodes {
+        for (name, node) in &self.nodes.by_name {
             let mut recount = crate::resources::Amounts::default();
             node.pods.values().for_each(|pod| recount.add(&pod.requests));
             if let Some((resource, amount)) = recount.iter().find(|(resource, amount)| node.used.get(resource) != *amount) {
@@ -578,7 +743,9 @@ impl Board {
                 return Err(Inconsistent(format!("{name}: {taken} of {resource} are taken, it has {}", has.get(resource))));
             }
         }
-        self.tallies.check(self.assignments.unordered().map(|(_, assignment)| (&*assignment.pod, assignment.node.as_str())))?;
+        let placed = self.assignments.unordered().map(|(_, assignment)| (&*assignment.pod, assignment.node.as_str()));
+        self.tallies.check(placed.clone(), &self.namespaces)?;
+        self.placed_terms.check(placed, &self.nodes)?;
         let waiting = self.waiting.values().filter(|pod| !self.mounting.contains(&pod.uid));
         let queued: BTreeSet<&str> = waiting.chain(self.parked.values()).chain(self.held.iter()).map(|pod| pod.uid.as_str()).collect();
         self.assignments
@@ -588,11 +755,86 @@ impl Board {
     }
 }
 
-/// How much a pod's wish to be spread counts, beside how empty a node is: twice as much, as in kube-scheduler. A wish is 0 to 100, emptiness 0 to 2000.
-const WISH_WEIGHT: i64 = 40;
+/// How many nodes that can take a pod are enough to choose from.
+fn enough_choices(nodes: usize) -> usize {
+    let percent = 50_usize.saturating_sub(nodes / 125).max(CHOICES_MIN_PERCENT);
+    if nodes < CHOICES_MIN { nodes } else { (nodes * percent / 100).max(CHOICES_MIN) }
+}
 
-const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
-const NEVER_PREEMPTS: &str = "not eligible due to preemptionPolicy=Never.";
+/// What upstream's plug-in for resource claims reports before preemption.
+const NO_CLAIMS: &str = "no new claims to deallocate, ";
+
+/// Why a node is not available, or why preemption does not help there.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reason {
+    Misfit(Misfit),
+    NotHelpful,
+    NoVictims,
+}
+
+impl std::fmt::Display for Reason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Misfit(misfit) => misfit.fmt(f),
+            Self::NotHelpful => f.write_str("Preemption is not helpful for scheduling"),
+            Self::NoVictims => f.write_str("No preemption victims found for incoming pod"),
+        }
+    }
+}
+
+/// Reasons, with the number of nodes that they apply to.
+#[derive(Debug, Default)]
+struct Reasons(BTreeMap<Reason, usize>);
+
+impl Reasons {
+    fn add(&mut self, reason: Reason, nodes: usize) {
+        if nodes > 0 {
+            *self.0.entry(reason).or_default() += nodes;
+        }
+    }
+
+    fn add_all(&mut self, misfits: &[Misfit]) {
+        misfits.iter().for_each(|misfit| self.add(Reason::Misfit(misfit.clone()), 1));
+    }
+
+    /// `0/3 nodes are available: 1 …, 2 ….`
+    fn sentence(&self, nodes: usize) -> String {
+        // Reasons that differ for berth can be one for users.
+        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+        self.0.iter().for_each(|(reason, count)| *counts.entry(reason.to_string()).or_default() += count);
+        let mut texts: Vec<String> = counts.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+        texts.sort();
+        format!("0/{nodes} nodes are available: {}.", texts.join(", "))
+    }
+}
+
+/// The sets of pods that a pod without a node waits for: more or fewer of them can help it.
+fn watched(pod: &PodInfo) -> Vec<PodSet> {
+    let spread = pod.wishes().spread.iter().filter(|constraint| constraint.required).map(|constraint| constraint.pods.clone());
+    spread.chain(required_pods(pod)).collect()
+}
+
+/// A pod that is placed, with all that the rules read of other objects.
+struct Request<'a> {
+    pod: &'a PodInfo,
+    needs: &'a VolumeNeeds,
+    spread: Spread<'a>,
+    neighbors: Neighbors<'a>,
+    /// The only nodes that it can be on.
+    named: Option<BTreeSet<&'a str>>,
+}
+
+impl Request<'_> {
+    fn may_be_on(&self, node: &NodeState) -> bool {
+        self.named.as_ref().is_none_or(|named| named.contains(node.view.name.as_str()))
+    }
+}
+
+/// The node for a pod, and how its claims get volumes there.
+struct Found {
+    node: String,
+    choices: Vec<ClaimChoice>,
+}
 
 /// A pod that fits nowhere.
 struct Nowhere {
@@ -630,15 +872,6 @@ impl Trial {
         self.node.remove(&pod.uid);
         self.changes.push((Arc::clone(pod), -1));
     }
-}
-
-fn wide_terms(pod: &PodInfo) -> usize {
-    pod.anti_affinity.iter().filter(|term| term.topology_key != HOSTNAME).count()
-}
-
-fn same_part(node: &NodeState, other: &NodeState, topology_key: &str) -> bool {
-    let value = node.view.labels.get(topology_key);
-    value.is_some() && value == other.view.labels.get(topology_key)
 }
 
 fn order(pod: &PodInfo) -> Order {

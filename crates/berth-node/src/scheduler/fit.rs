@@ -2,10 +2,10 @@
 
 use super::{
     affinity,
-    view::{NodeView, PodInfo},
+    view::{HostPort, NodeView, Nominal, PodInfo},
 };
 use crate::resources::Amounts;
-use berth_api::k8s_openapi::api::core::v1::Taint;
+use berth_api::k8s_openapi::api::core::v1::{Taint, Toleration};
 use berth_identity::Uid;
 use berth_workloads::placement;
 use std::{collections::BTreeMap, fmt, sync::Arc};
@@ -16,10 +16,10 @@ pub(super) struct NodeState {
     pub(super) view: Arc<NodeView>,
     /// What its pods ask for.
     pub(super) used: Amounts,
+    /// What its pods count for when nodes are compared.
+    pub(super) nominal: Nominal,
     /// Its pods, by uid.
     pub(super) pods: BTreeMap<Uid, Arc<PodInfo>>,
-    /// Those of them that shun others.
-    pub(super) shy: BTreeMap<Uid, Arc<PodInfo>>,
     /// How many of them there are of each priority.
     pub(super) priorities: BTreeMap<i32, usize>,
 }
@@ -36,7 +36,18 @@ pub(super) enum Misfit {
     Unschedulable,
     Taint,
     Selector,
+    /// The pod's node affinity names other nodes.
+    NotNamed,
     HostPort,
+    /// Another pod uses a claim that only one pod may use.
+    ClaimInUse,
+    /// A bound volume is not available there.
+    VolumeElsewhere,
+    /// There is no volume for a claim that waits for a node.
+    NoVolume,
+    VolumeZone,
+    /// Pods that the pod requires are not in this part of the cluster.
+    Affinity,
     AntiAffinity,
     /// A pod that is there does not want the new one.
     ExistingAntiAffinity,
@@ -50,9 +61,17 @@ impl Misfit {
     /// Whether the node could take the pod if some pods left it.
     pub(super) fn is_resolvable(&self) -> bool {
         match self {
-            Self::TooManyPods | Self::HostPort | Self::AntiAffinity | Self::ExistingAntiAffinity | Self::Spread => true,
+            Self::TooManyPods | Self::HostPort | Self::ClaimInUse | Self::AntiAffinity | Self::ExistingAntiAffinity | Self::Spread => true,
             Self::Insufficient { ever, .. } => !ever,
-            Self::Unschedulable | Self::Taint | Self::Selector | Self::SpreadLabel => false,
+            Self::Unschedulable
+            | Self::Taint
+            | Self::Selector
+            | Self::NotNamed
+            | Self::VolumeElsewhere
+            | Self::NoVolume
+            | Self::VolumeZone
+            | Self::Affinity
+            | Self::SpreadLabel => false,
         }
     }
 }
@@ -65,7 +84,15 @@ impl fmt::Display for Misfit {
             Self::Unschedulable => f.write_str("node(s) were unschedulable"),
             Self::Taint => f.write_str("node(s) had untolerated taint(s)"),
             Self::Selector => f.write_str("node(s) didn't match Pod's node affinity/selector"),
+            Self::NotNamed => f.write_str("node(s) didn't satisfy plugin(s) [NodeAffinity]"),
             Self::HostPort => f.write_str("node(s) didn't have free ports for the requested pod ports"),
+            Self::ClaimInUse => f.write_str(
+                "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+            ),
+            Self::VolumeElsewhere => f.write_str("node(s) didn't match PersistentVolume's node affinity"),
+            Self::NoVolume => f.write_str("node(s) didn't find available persistent volumes to bind"),
+            Self::VolumeZone => f.write_str("node(s) had no available volume zone"),
+            Self::Affinity => f.write_str("node(s) didn't match pod affinity rules"),
             Self::AntiAffinity => f.write_str("node(s) didn't match pod anti-affinity rules"),
             Self::ExistingAntiAffinity => f.write_str("node(s) didn't satisfy existing pods anti-affinity rules"),
             Self::Spread => f.write_str("node(s) didn't match pod topology spread constraints"),
@@ -77,17 +104,15 @@ impl fmt::Display for Misfit {
 impl NodeState {
     pub(super) fn insert(&mut self, pod: &Arc<PodInfo>) {
         self.used.add(&pod.requests);
+        self.nominal.add(pod.nominal);
         self.pods.insert(pod.uid.clone(), Arc::clone(pod));
         *self.priorities.entry(pod.priority).or_default() += 1;
-        if !pod.anti_affinity.is_empty() {
-            self.shy.insert(pod.uid.clone(), Arc::clone(pod));
-        }
     }
 
     pub(super) fn remove(&mut self, uid: &str) {
         if let Some(pod) = self.pods.remove(uid) {
             self.used.subtract(&pod.requests);
-            self.shy.remove(uid);
+            self.nominal.subtract(pod.nominal);
             if let Some(count) = self.priorities.get_mut(&pod.priority) {
                 *count -= 1;
                 if *count == 0 {
@@ -106,17 +131,18 @@ impl NodeState {
     ///
     /// Source: the order of the filter plugins of kube-scheduler.
     pub(super) fn misfits(&self, pod: &PodInfo) -> Vec<Misfit> {
-        let node = &*self.view;
-        if node.unschedulable && !tolerates(pod, &unschedulable_taint()) {
+        let (node, wishes) = (&*self.view, pod.wishes());
+        if node.unschedulable && !tolerates(&wishes.tolerations, &unschedulable_taint()) {
             return vec![Misfit::Unschedulable];
         }
-        if !tolerates_all(pod, node) {
+        if !tolerates_all(&wishes.tolerations, node) {
             return vec![Misfit::Taint];
         }
-        if !affinity::selects(pod, node) {
+        if !affinity::selects(wishes, node) {
             return vec![Misfit::Selector];
         }
-        if pod.host_ports.iter().any(|port| self.pods.values().any(|other| other.host_ports.contains(port))) {
+        let is_taken = |port: &HostPort| self.pods.values().any(|other| other.host_ports.iter().any(|taken| taken.conflicts_with(port)));
+        if pod.host_ports.iter().any(is_taken) {
             return vec![Misfit::HostPort];
         }
         self.shortages(pod).collect()
@@ -129,35 +155,24 @@ impl NodeState {
             _ => Misfit::Insufficient { resource: name.to_owned(), ever: has.get(name) < wanted },
         })
     }
-
-    /// How empty the node would be with the pod, 0 to 200: the mean of cpu and memory, so that pods spread.
-    pub(super) fn score(&self, pod: &PodInfo) -> i64 {
-        let left = |amount: fn(&Amounts) -> i64, at_least: i64| {
-            let has = amount(&self.view.allocatable);
-            if has == 0 {
-                return 0;
-            }
-            let nominal = i64::try_from(self.pods.len() + 1).unwrap_or(i64::MAX).saturating_mul(at_least);
-            let taken = amount(&self.used).saturating_add(amount(&pod.requests)).max(nominal);
-            (has.saturating_sub(taken)).max(0).saturating_mul(1000) / has
-        };
-        left(Amounts::cpu, NOMINAL_CPU_MILLIS) + left(Amounts::memory, NOMINAL_MEMORY_BYTES)
-    }
 }
-
-/// Pods that ask for nothing still count for this much when nodes are compared, as upstream has it.
-const NOMINAL_CPU_MILLIS: i64 = 100;
-const NOMINAL_MEMORY_BYTES: i64 = 200 << 20;
 
 fn unschedulable_taint() -> Taint {
     Taint { key: "node.kubernetes.io/unschedulable".to_owned(), effect: "NoSchedule".to_owned(), ..Taint::default() }
 }
 
-/// Whether the pod minds none of the node's taints that keep pods away.
-pub(super) fn tolerates_all(pod: &PodInfo, node: &NodeView) -> bool {
-    node.taints.iter().all(|taint| taint.effect == "PreferNoSchedule" || tolerates(pod, taint))
+/// Whether these tolerate all of the node's taints that keep pods away.
+pub(super) fn tolerates_all(tolerations: &[Toleration], node: &NodeView) -> bool {
+    node.taints.iter().all(|taint| taint.effect == "PreferNoSchedule" || tolerates(tolerations, taint))
 }
 
-fn tolerates(pod: &PodInfo, taint: &Taint) -> bool {
-    pod.wishes().tolerations.iter().any(|toleration| placement::tolerates(toleration, taint))
+/// How many taints the pod does not tolerate of those that keep pods away if possible.
+pub(super) fn avoided_taints(pod: &PodInfo, node: &NodeView) -> i64 {
+    let taints = node.taints.iter().filter(|taint| taint.effect == "PreferNoSchedule");
+    let avoided = taints.filter(|taint| !tolerates(&pod.wishes().tolerations, taint)).count();
+    i64::try_from(avoided).unwrap_or(i64::MAX)
+}
+
+fn tolerates(tolerations: &[Toleration], taint: &Taint) -> bool {
+    tolerations.iter().any(|toleration| placement::tolerates(toleration, taint))
 }

@@ -1,15 +1,14 @@
 //! What the scheduler reads of a pod that is read already.
 
-use super::view::{
-    PodInfo, WireAffinity, WireContainer, WireNodeTerms, WirePod, WirePort, WireRequired, WireResources, WireSpec, WireStatus,
-};
+use super::view::{PodInfo, WireAffinity, WireContainer, WireNodeTerms, WirePod, WirePort, WireResources, WireSpec, WireStatus, WireTerms};
 use crate::resources::WireAmounts;
 use berth_api::k8s_openapi::{
-    api::core::v1::{Affinity, Container, ContainerPort, Pod, PodSpec, PodStatus},
+    api::core::v1::{Affinity, Container, ContainerPort, Pod, PodAffinityTerm, PodSpec, PodStatus, WeightedPodAffinityTerm},
     apimachinery::pkg::apis::meta::v1::ObjectMeta,
 };
 use berth_identity::{Namespace, NodeName};
 use berth_workloads::{
+    owners::OwnerReferences,
     selector::Labels,
     view::{PodVolume, WireMetadata},
 };
@@ -19,17 +18,19 @@ impl PodInfo {
     /// As it is read from the pod's JSON.
     pub(super) fn of_pod(pod: &Pod) -> Self {
         let spec = pod.spec.as_ref().map(spec).unwrap_or_default();
-        let status = pod.status.as_ref().map(|status| self::status(status, !spec.node_name.is_empty())).unwrap_or_default();
-        WirePod { metadata: metadata(&pod.metadata), spec, status }.into_view()
+        let is_bound = !spec.node_name.is_empty();
+        let status = pod.status.as_ref().map(|status| self::status(status, is_bound)).unwrap_or_default();
+        WirePod { metadata: metadata(&pod.metadata, is_bound), spec, status }.into_view()
     }
 }
 
-fn metadata(meta: &ObjectMeta) -> WireMetadata {
+fn metadata(meta: &ObjectMeta, is_bound: bool) -> WireMetadata {
     WireMetadata {
         namespace: meta.namespace.as_deref().map(Namespace::shared),
         name: meta.name.as_deref().map(Into::into),
         uid: meta.uid.as_deref().map(Into::into),
         labels: meta.labels.as_ref().map(Labels::shared),
+        owner_references: meta.owner_references.as_deref().filter(|_| !is_bound).map(OwnerReferences::shared),
         creation_timestamp: meta.creation_timestamp.clone(),
         deletion_timestamp: meta.deletion_timestamp.clone(),
         ..WireMetadata::default()
@@ -46,6 +47,7 @@ fn spec(spec: &PodSpec) -> WireSpec {
             scheduler_name: spec.scheduler_name.clone().unwrap_or_default(),
             node_selector: spec.node_selector.clone().unwrap_or_default(),
             tolerations: spec.tolerations.clone().unwrap_or_default(),
+            topology_spread_constraints: spec.topology_spread_constraints.clone(),
             ..WireSpec::default()
         }
     };
@@ -54,7 +56,6 @@ fn spec(spec: &PodSpec) -> WireSpec {
         scheduling_gates: spec.scheduling_gates.iter().flatten().map(|_| IgnoredAny).collect(),
         priority: spec.priority.unwrap_or_default(),
         preemption_policy: spec.preemption_policy.clone(),
-        topology_spread_constraints: spec.topology_spread_constraints.clone(),
         containers: spec.containers.iter().map(container).collect(),
         init_containers: spec.init_containers.iter().flatten().map(container).collect(),
         overhead: spec.overhead.clone().unwrap_or_default(),
@@ -69,6 +70,7 @@ fn container(container: &Container) -> WireContainer {
     let port = |port: &ContainerPort| WirePort {
         host_port: port.host_port.unwrap_or_default(),
         protocol: port.protocol.clone().unwrap_or_default(),
+        host_ip: port.host_ip.clone().unwrap_or_default(),
     };
     WireContainer {
         resources: resources(container.resources.as_ref().and_then(|resources| resources.requests.as_ref())),
@@ -84,16 +86,22 @@ fn resources(requests: Option<&WireAmounts>) -> WireResources {
 
 fn affinity(affinity: &Affinity, is_bound: bool) -> WireAffinity {
     let node = affinity.node_affinity.as_ref().filter(|_| !is_bound);
-    let pods = affinity.pod_anti_affinity.as_ref();
+    let required =
+        |terms: &k8s_openapi::api::core::v1::NodeSelector| WireNodeTerms { node_selector_terms: terms.node_selector_terms.clone() };
+    let terms = |required: &Option<Vec<PodAffinityTerm>>, preferred: &Option<Vec<WeightedPodAffinityTerm>>| WireTerms {
+        required: required.clone(),
+        preferred: preferred.clone(),
+    };
     WireAffinity {
-        node_affinity: node.map(|node| WireRequired {
-            required_during_scheduling_ignored_during_execution: node
-                .required_during_scheduling_ignored_during_execution
-                .as_ref()
-                .map(|terms| WireNodeTerms { node_selector_terms: terms.node_selector_terms.clone() }),
+        node_affinity: node.map(|node| WireTerms {
+            required: node.required_during_scheduling_ignored_during_execution.as_ref().map(required),
+            preferred: node.preferred_during_scheduling_ignored_during_execution.clone(),
         }),
-        pod_anti_affinity: pods.map(|pods| WireRequired {
-            required_during_scheduling_ignored_during_execution: pods.required_during_scheduling_ignored_during_execution.clone(),
+        pod_affinity: affinity.pod_affinity.as_ref().map(|pods| {
+            terms(&pods.required_during_scheduling_ignored_during_execution, &pods.preferred_during_scheduling_ignored_during_execution)
+        }),
+        pod_anti_affinity: affinity.pod_anti_affinity.as_ref().map(|pods| {
+            terms(&pods.required_during_scheduling_ignored_during_execution, &pods.preferred_during_scheduling_ignored_during_execution)
         }),
     }
 }
@@ -130,21 +138,28 @@ mod tests {
         let requests = |cpu: &str| json!({"requests": {"cpu": cpu, "memory": "1Gi"}, "limits": {"cpu": "2"}});
         let term = json!({"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "web"}}, "namespaces": ["a"]});
         let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Exists"}]}]});
+        let weighted = json!([{"weight": 5, "podAffinityTerm": term}]);
+        let preferred = json!([{"weight": 5, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}}]);
+        let pods =
+            json!({"requiredDuringSchedulingIgnoredDuringExecution": [term], "preferredDuringSchedulingIgnoredDuringExecution": weighted});
         let affinity = json!({
-            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms},
-            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": terms, "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+            },
+            "podAffinity": pods, "podAntiAffinity": pods,
         });
+        let owner = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "o", "controller": true});
         let condition = |type_: &str, status: &str| json!({"type": type_, "status": status, "reason": "PreemptionByScheduler"});
         let mut pod = json!({
             "metadata": {
                 "name": "web-1", "namespace": "shop", "uid": "u", "labels": {"app": "web"}, "annotations": {"a": "b"},
-                "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:30Z",
+                "ownerReferences": [owner], "creationTimestamp": "2026-01-01T00:00:00Z", "deletionTimestamp": "2026-01-01T00:00:30Z",
             },
             "spec": {
                 "schedulerName": "default-scheduler", "schedulingGates": [{"name": "g"}], "priority": 5, "preemptionPolicy": "Never",
                 "nodeSelector": {"a": "b"}, "tolerations": [{"key": "k", "operator": "Exists"}], "affinity": affinity, "overhead": {"cpu": "10m"},
                 "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}],
-                "containers": [{"name": "web", "resources": requests("1"), "ports": [{"containerPort": 80, "hostPort": 80, "protocol": "TCP"}, {"containerPort": 1}]}],
+                "containers": [{"name": "web", "resources": requests("1"), "ports": [{"containerPort": 80, "hostPort": 80, "protocol": "TCP", "hostIP": "10.0.0.1"}, {"containerPort": 1}]}],
                 "initContainers": [{"name": "once", "resources": requests("3")}, {"name": "log", "resources": requests("1"), "restartPolicy": "Always"}],
                 "resources": requests("2"),
                 "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "tmp", "emptyDir": {}}],

@@ -2,7 +2,9 @@
 
 use super::{
     board::{Board, MakeRoom, Placement},
-    view::{NodeView, PREEMPTED, PodInfo},
+    claims::ClaimChoice,
+    defaults::{SelectingKind, SelectorView},
+    view::{NamespaceView, NodeView, PREEMPTED, PodInfo},
 };
 use crate::about::about_pod;
 use berth_api::{
@@ -14,20 +16,20 @@ use berth_api::{
     },
 };
 use berth_controllers::{
-    Cluster, ClusterError, DeleteParams,
+    Cluster, ClusterError, DeleteParams, RawObject,
     cache::{AnyCache, Cache, Delta},
-    disruption::BudgetCache,
     events::Recorder,
     metrics::{Metrics, RunningAges, RunningWork},
     panics::{Panicked, caught},
-    volume_binder::ClassCache,
 };
 use berth_env::Env;
 use berth_workloads::{
     plan::Severity,
-    resources::{BUDGETS, CLAIMS, CLASSES, NODES, PODS},
-    view::{BudgetView, View},
-    volume_binding::{ClaimView, ClassView, SELECTED_NODE},
+    resources::{
+        BUDGETS, CLAIMS, CLASSES, NAMESPACES, NODES, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS, VOLUMES,
+    },
+    view::View,
+    volume_binding::{SELECTED_NODE, claim::reservation},
 };
 use event_listener::Event;
 use futures::{StreamExt, stream};
@@ -60,6 +62,28 @@ pub struct Scheduler {
     busy_since: Mutex<Option<Timestamp>>,
 }
 
+/// Starts caches whose changes go onto the board.
+struct Follow<'a> {
+    scheduler: &'a Arc<Scheduler>,
+    cluster: &'a dyn Cluster,
+    env: &'a Env,
+    metrics: &'a Arc<Metrics>,
+}
+
+impl Follow<'_> {
+    fn start<V: View>(
+        &self,
+        cache: Cache<V>,
+        set: impl Fn(&mut Board, Arc<V>) + Send + Sync + 'static,
+        remove: impl Fn(&mut Board, &V) + Send + Sync + 'static,
+    ) -> Arc<dyn AnyCache> {
+        let (cache, scheduler) = (Arc::new(cache), Arc::clone(self.scheduler));
+        cache.on_change(move |delta| scheduler.take_in(delta, &set, &remove));
+        cache.start(self.cluster, self.env.spawner.as_ref(), self.metrics);
+        cache
+    }
+}
+
 impl RunningWork for Scheduler {
     fn ages(&self) -> RunningAges {
         let since = *self.busy_since.lock().unwrap_or_else(PoisonError::into_inner);
@@ -82,27 +106,28 @@ impl Scheduler {
         });
         let running: Arc<dyn RunningWork> = Arc::<Self>::clone(&scheduler);
         metrics.follow("scheduler", Arc::downgrade(&running));
-        let pods = Arc::new(Cache::<PodInfo>::new(PODS));
-        let nodes = Arc::new(Cache::<NodeView>::new(NODES));
-        let own = Arc::clone(&scheduler);
-        pods.on_change(move |delta| own.take_in(delta, Board::set_pod, Board::remove_pod));
-        let own = Arc::clone(&scheduler);
-        nodes.on_change(move |delta| own.take_in(delta, Board::set_node, |board, node| board.remove_node(&node.name)));
-        let (claims, classes) = (Arc::new(Cache::<ClaimView>::new(CLAIMS)), Arc::new(ClassCache::new(CLASSES)));
-        let own = Arc::clone(&scheduler);
-        claims.on_change(move |delta| own.take_in(delta, Board::set_claim, Board::remove_claim));
-        let own = Arc::clone(&scheduler);
-        classes.on_change(move |delta| own.take_in(delta, |board, class: Arc<ClassView>| board.set_class(&class), Board::remove_class));
-        let budgets = Arc::new(BudgetCache::new(BUDGETS));
-        let own = Arc::clone(&scheduler);
-        budgets.on_change(move |delta: &Delta<BudgetView>| own.take_in(delta, Board::set_budget, Board::remove_budget));
-        let (cluster, spawner) = (cluster.as_ref(), env.spawner.as_ref());
-        nodes.start(cluster, spawner, metrics);
-        pods.start(cluster, spawner, metrics);
-        claims.start(cluster, spawner, metrics);
-        classes.start(cluster, spawner, metrics);
-        budgets.start(cluster, spawner, metrics);
-        spawner.spawn("scheduler", Box::pin(async move { scheduler.run([&*classes, &*claims, &*budgets, &*nodes, &*pods]).await }));
+        let follow = Follow { scheduler: &scheduler, cluster: cluster.as_ref(), env, metrics };
+        let decode_map = |raw: &RawObject| SelectorView::decode_map(&raw.json);
+        let selecting = [
+            (SelectingKind::Service, Cache::decoding(SERVICES, decode_map)),
+            (SelectingKind::ReplicationController, Cache::decoding(REPLICATION_CONTROLLERS, decode_map)),
+            (SelectingKind::ReplicaSet, Cache::new(REPLICA_SETS)),
+            (SelectingKind::StatefulSet, Cache::new(STATEFUL_SETS)),
+        ];
+        let mut caches: Vec<Arc<dyn AnyCache>> = Vec::new();
+        for (kind, cache) in selecting {
+            let set = move |board: &mut Board, view: Arc<SelectorView>| board.set_selector(kind, &view);
+            caches.push(follow.start(cache, set, move |board, view| board.remove_selector(kind, view)));
+        }
+        let set_namespace = |board: &mut Board, view: Arc<NamespaceView>| board.set_namespace(&view);
+        caches.push(follow.start(Cache::new(NAMESPACES), set_namespace, Board::remove_namespace));
+        caches.push(follow.start(Cache::new(CLASSES), Board::set_class, Board::remove_class));
+        caches.push(follow.start(Cache::new(VOLUMES), Board::set_volume, Board::remove_volume));
+        caches.push(follow.start(Cache::new(CLAIMS), Board::set_claim, Board::remove_claim));
+        caches.push(follow.start(Cache::new(BUDGETS), Board::set_budget, Board::remove_budget));
+        caches.push(follow.start(Cache::new(NODES), Board::set_node, |board: &mut Board, node: &NodeView| board.remove_node(&node.name)));
+        caches.push(follow.start(Cache::new(PODS), Board::set_pod, Board::remove_pod));
+        env.spawner.spawn("scheduler", Box::pin(async move { scheduler.run(&caches).await }));
     }
 
     fn board(&self) -> MutexGuard<'_, Board> {
@@ -123,7 +148,7 @@ impl Scheduler {
         self.changed.notify(1);
     }
 
-    async fn run(&self, caches: [&dyn AnyCache; 5]) {
+    async fn run(&self, caches: &[Arc<dyn AnyCache>]) {
         // What is bound already must be on the board before the first decision.
         for cache in caches {
             cache.synced().await;
@@ -160,7 +185,7 @@ impl Scheduler {
     async fn execute(&self, placement: &Placement) {
         match placement {
             Placement::Node(pod, node) => self.bind(pod, node).await,
-            Placement::Volumes(pod, node, claims) => self.select_node(pod, node, claims).await,
+            Placement::Volumes(pod, node, choices) => self.provide_volumes(pod, node, choices).await,
             Placement::Nowhere(pod, message) => self.report(pod, message).await,
             Placement::Room(room) => self.make_room(room).await,
         }
@@ -176,13 +201,25 @@ impl Scheduler {
         }
     }
 
-    /// Writes the node to the claims, so that their volumes are provisioned for pods of that node. The pod is bound when they have them.
-    async fn select_node(&self, pod: &Arc<PodInfo>, node: &str, claims: &[Arc<ClaimView>]) {
-        for claim in claims.iter().filter(|claim| claim.selected_node() != Some(node)) {
-            let patch = json!({"metadata": {
-                "uid": claim.meta.uid, "resourceVersion": claim.meta.revision.to_string(), "annotations": {SELECTED_NODE: node},
-            }});
-            if let Err(error) = self.cluster.patch(CLAIMS, &claim.meta.key(), None, patch).await {
+    /// Reserves volumes for claims, and writes the node to claims whose volumes are provisioned. The pod is bound when all have volumes.
+    async fn provide_volumes(&self, pod: &Arc<PodInfo>, node: &str, choices: &[ClaimChoice]) {
+        for choice in choices {
+            let written = match choice {
+                ClaimChoice::Provision(claim) if claim.selected_node() != Some(node) => {
+                    let metadata = json!({
+                        "uid": claim.meta.uid, "resourceVersion": claim.meta.revision.to_string(), "annotations": {SELECTED_NODE: node},
+                    });
+                    self.cluster.patch(CLAIMS, &claim.meta.key(), None, json!({"metadata": metadata})).await
+                }
+                ClaimChoice::Bind { claim, volume } if volume.claim_ref.is_none() => {
+                    let mut patch = reservation(claim);
+                    patch["metadata"]["uid"] = json!(volume.meta.uid);
+                    patch["metadata"]["resourceVersion"] = json!(volume.meta.revision.to_string());
+                    self.cluster.patch(VOLUMES, &volume.meta.key(), None, patch).await
+                }
+                ClaimChoice::Provision(_) | ClaimChoice::Bind { .. } => continue,
+            };
+            if let Err(error) = written {
                 return self.give_back(pod, &error).await;
             }
         }

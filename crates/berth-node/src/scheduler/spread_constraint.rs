@@ -1,10 +1,17 @@
 //! One topology spread constraint of a pod.
 
+use super::{
+    affinity::NodeRules,
+    pod_set::PodSet,
+    sums::Division,
+    view::{HOSTNAME, Wishes},
+};
 use berth_api::{Selector, k8s_openapi::api::core::v1::TopologySpreadConstraint};
+use berth_identity::Namespace;
 use berth_workloads::selector::Labels;
 
 /// One constraint of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct SpreadConstraint {
     /// The node label whose values name the parts of the cluster.
     pub(super) topology_key: String,
@@ -14,10 +21,10 @@ pub struct SpreadConstraint {
     pub(super) required: bool,
     /// As long as there are fewer parts than this, the fewest counts as 0.
     pub(super) min_domains: usize,
-    /// Which pods are counted, of the pod's own namespace.
-    pub(super) selector: Selector,
-    /// The selector's text, by which it is known; `None`: it selects nothing.
-    pub(super) text: Option<String>,
+    /// Which pods are counted, of the pod's own namespace. Upstream counts none for an empty selector.
+    pub(super) pods: PodSet,
+    /// Whether the selector matches the pod itself, also if it is empty.
+    pub(super) matches_itself: bool,
     /// Whether parts count only by the nodes that the pod's node selector and affinity allow.
     pub(super) honors_affinity: bool,
     /// Whether parts count only by the nodes whose taints the pod tolerates.
@@ -25,10 +32,11 @@ pub struct SpreadConstraint {
 }
 
 impl SpreadConstraint {
-    /// The constraint of a pod with these labels; those that `matchLabelKeys` name become part of the selector. `None` if it is not valid.
-    pub(super) fn of(wire: &TopologySpreadConstraint, labels: &Labels) -> Option<Self> {
+    /// The constraint of a pod with these labels in `namespace`; those that `matchLabelKeys` name become part of the selector. `None` if it is not
+    /// valid.
+    pub(super) fn of(wire: &TopologySpreadConstraint, namespace: &Namespace, labels: &Labels) -> Option<Self> {
         let selector = match &wire.label_selector {
-            None => Selector::nothing(),
+            None => None,
             Some(written) => {
                 let mut written = written.clone();
                 for key in wire.match_label_keys.iter().flatten() {
@@ -39,7 +47,7 @@ impl SpreadConstraint {
                         written.match_labels.get_or_insert_default().insert(key.clone(), value.to_owned());
                     }
                 }
-                Selector::from_label_selector(&written).ok()?
+                Some(Selector::from_label_selector(&written).ok()?)
             }
         };
         Some(Self {
@@ -47,10 +55,40 @@ impl SpreadConstraint {
             max_skew: wire.max_skew.into(),
             required: wire.when_unsatisfiable == "DoNotSchedule",
             min_domains: wire.min_domains.and_then(|domains| usize::try_from(domains).ok()).unwrap_or(1),
-            text: wire.label_selector.as_ref().map(|_| selector.to_string()),
-            selector,
+            matches_itself: selector.as_ref().is_some_and(|selector| selector.matches(labels)),
+            pods: PodSet::active_in(namespace, selector.filter(|selector| !selector.is_everything())),
             honors_affinity: wire.node_affinity_policy.as_deref() != Some("Ignore"),
             honors_taints: wire.node_taints_policy.as_deref() == Some("Honor"),
         })
+    }
+
+    /// A constraint that the scheduler adds: pods of the selector are spread over the label if possible.
+    pub(super) fn preferred(topology_key: &str, max_skew: i64, pods: &PodSet) -> Self {
+        Self {
+            topology_key: topology_key.to_owned(),
+            max_skew,
+            required: false,
+            min_domains: 1,
+            pods: pods.clone(),
+            matches_itself: true,
+            honors_affinity: true,
+            honors_taints: false,
+        }
+    }
+
+    /// Whether each node is a part of its own.
+    pub(super) fn is_by_node(&self) -> bool {
+        self.topology_key == HOSTNAME
+    }
+
+    /// The division of the nodes that it counts over, for a pod with these wishes.
+    pub(super) fn division(&self, wishes: &Wishes, required_labels: &[String]) -> Division {
+        Division {
+            topology_key: self.topology_key.clone(),
+            required_labels: required_labels.to_vec(),
+            rules: self.honors_affinity.then(|| NodeRules::of(wishes)).filter(|rules| !rules.is_empty()),
+            tolerations: self.honors_taints.then(|| wishes.tolerations.clone()),
+            has_empty_parts: self.required,
+        }
     }
 }

@@ -1,15 +1,18 @@
 //! What the scheduler reads of pods and nodes.
 
-use super::spread_constraint::SpreadConstraint;
+use super::{defaults::SelectingKind, pod_set::PodSet, spread_constraint::SpreadConstraint};
 use crate::{
     condition::WireCondition,
     resources::{Amounts, WireAmounts},
 };
 use berth_api::{
-    Object, Selector,
+    Object,
     decode::from_json,
     k8s_openapi::{
-        api::core::v1::{NodeSelectorTerm, PodAffinityTerm, PodCondition, Taint, Toleration, TopologySpreadConstraint},
+        api::core::v1::{
+            NodeSelectorTerm, PodAffinityTerm, PodCondition, PreferredSchedulingTerm, Taint, Toleration, TopologySpreadConstraint,
+            WeightedPodAffinityTerm,
+        },
         apimachinery::pkg::apis::meta::v1::Time,
     },
 };
@@ -25,6 +28,9 @@ use std::{collections::BTreeMap, mem};
 
 /// The scheduler that pods name unless they name another.
 pub(super) const DEFAULT_SCHEDULER: &str = "default-scheduler";
+
+/// The label whose value is the node itself.
+pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The reason of the condition `DisruptionTarget` of a pod that makes room for another.
 pub(super) const PREEMPTED: &str = "PreemptionByScheduler";
@@ -62,14 +68,14 @@ pub struct PodInfo {
     pub preempted: bool,
     /// What it asks for, `pods: 1` included.
     pub requests: Amounts,
-    /// Pods that it does not want beside itself.
-    pub anti_affinity: Vec<AntiAffinityTerm>,
-    /// How evenly it and pods like it are to be spread.
-    pub spread: Vec<SpreadConstraint>,
+    /// What it counts for when nodes are compared.
+    pub nominal: Nominal,
+    /// Its terms about other pods; `None` if there are none.
+    pub terms: Option<Box<PodTerms>>,
     /// The claims that it uses, by name.
     pub claims: Vec<String>,
-    /// Ports of the node that it takes: (port, protocol).
-    pub host_ports: Vec<(i32, String)>,
+    /// Ports of the node that it takes.
+    pub host_ports: Vec<HostPort>,
     /// What only matters until it has a node; `None` from then on, or if it is nothing.
     pub wishes: Option<Box<Wishes>>,
 }
@@ -81,10 +87,16 @@ pub struct Wishes {
     pub scheduler_name: String,
     /// Labels that its node must have.
     pub node_selector: BTreeMap<String, String>,
-    /// Terms of which its node must match one; empty: any node.
-    pub node_terms: Vec<NodeSelectorTerm>,
+    /// Terms of which its node must match one; `None`: any node.
+    pub node_terms: Option<Vec<NodeSelectorTerm>>,
+    /// Terms that make a node better for it.
+    pub preferred_nodes: Vec<PreferredSchedulingTerm>,
     /// Taints that it does not mind.
     pub tolerations: Vec<Toleration>,
+    /// How evenly it and pods like it are to be spread.
+    pub spread: Vec<SpreadConstraint>,
+    /// The set of pods that controls it.
+    pub owner: Option<(SelectingKind, Name)>,
     /// Its conditions.
     pub conditions: Vec<PodCondition>,
 }
@@ -92,8 +104,11 @@ pub struct Wishes {
 static NONE: Wishes = Wishes {
     scheduler_name: String::new(),
     node_selector: BTreeMap::new(),
-    node_terms: Vec::new(),
+    node_terms: None,
+    preferred_nodes: Vec::new(),
     tolerations: Vec::new(),
+    spread: Vec::new(),
+    owner: None,
     conditions: Vec::new(),
 };
 
@@ -106,6 +121,17 @@ impl PodInfo {
         (&self.labels, self.priority, &self.requests) == (&other.labels, other.priority, &other.requests)
             && (&wishes.node_selector, &wishes.node_terms, &wishes.tolerations)
                 == (&others.node_selector, &others.node_terms, &others.tolerations)
+    }
+
+    /// Whether the other pod finds a node, or none, as this one does: nothing differs that the scheduler reads for that.
+    pub(super) fn is_like(&self, other: &Self) -> bool {
+        let (wishes, others) = (self.wishes(), other.wishes());
+        self.asks_as(other)
+            && self.claims.is_empty()
+            && other.claims.is_empty()
+            && (&self.namespace, self.preempts, &self.nominal, &self.terms, &self.host_ports)
+                == (&other.namespace, other.preempts, &other.nominal, &other.terms, &other.host_ports)
+            && (&wishes.preferred_nodes, &wishes.spread, &wishes.owner) == (&others.preferred_nodes, &others.spread, &others.owner)
     }
 
     /// Where it may be placed, and which scheduler decides.
@@ -121,15 +147,66 @@ impl PodInfo {
     }
 }
 
-/// Pods that may not share a part of the cluster with the pod that has this term.
-#[derive(Clone, Debug)]
-pub struct AntiAffinityTerm {
+/// What a pod counts for when nodes are compared: a container that requests no cpu or memory counts for a little.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Nominal {
+    /// In millicores.
+    pub cpu: i64,
+    /// In bytes.
+    pub memory: i64,
+}
+
+impl Nominal {
+    /// Adds the other amounts.
+    pub(super) fn add(&mut self, other: Self) {
+        *self = Self { cpu: self.cpu.saturating_add(other.cpu), memory: self.memory.saturating_add(other.memory) };
+    }
+
+    /// Subtracts the other amounts.
+    pub(super) fn subtract(&mut self, other: Self) {
+        *self = Self { cpu: self.cpu.saturating_sub(other.cpu), memory: self.memory.saturating_sub(other.memory) };
+    }
+}
+
+/// A port of the node that a pod takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// Its number.
+    pub port: i32,
+    /// `TCP`, `UDP` or `SCTP`.
+    pub protocol: String,
+    /// The address of the node; empty: all.
+    pub address: String,
+}
+
+impl HostPort {
+    /// Whether one node cannot have both.
+    #[must_use]
+    pub fn conflicts_with(&self, other: &Self) -> bool {
+        let is_any = |address: &str| address.is_empty() || address == "0.0.0.0";
+        let share = is_any(&self.address) || is_any(&other.address) || self.address == other.address;
+        self.port == other.port && self.protocol == other.protocol && share
+    }
+}
+
+/// The terms of a pod about other pods.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PodTerms {
+    /// Pods that it requires in its part of the cluster.
+    pub affinity: Vec<PodTerm>,
+    /// Pods that must not be in its part of the cluster.
+    pub anti_affinity: Vec<PodTerm>,
+    /// Pods that make a part of the cluster better by a weight, or worse by a negative one.
+    pub preferred: Vec<(i64, PodTerm)>,
+}
+
+/// Pods that share a part of the cluster with the pod that has this term, or do not.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PodTerm {
     /// The node label whose values name the parts: `kubernetes.io/hostname`.
     pub topology_key: String,
-    /// Which pods.
-    pub selector: Selector,
-    /// Of which namespaces.
-    pub namespaces: Vec<Namespace>,
+    /// The pods.
+    pub pods: PodSet,
 }
 
 /// What the scheduler reads of a node.
@@ -151,6 +228,50 @@ pub struct NodeView {
     pub allocatable: Amounts,
     /// Whether its condition Ready is True.
     pub ready: bool,
+}
+
+impl NodeView {
+    /// Whether pods fit both versions alike.
+    pub(super) fn is_equal_for_pods(&self, other: &Self) -> bool {
+        (&self.labels, self.unschedulable, &self.taints, &self.allocatable)
+            == (&other.labels, other.unschedulable, &other.taints, &other.allocatable)
+    }
+}
+
+/// What the scheduler reads of a namespace.
+#[derive(Clone, Debug)]
+pub struct NamespaceView {
+    name: Name,
+    uid: Uid,
+    deleting: bool,
+    /// Its labels.
+    pub labels: Labels,
+}
+
+impl NamespaceView {
+    pub(super) fn name(&self) -> Namespace {
+        Namespace::shared(&self.name)
+    }
+}
+
+impl View for NamespaceView {
+    fn decode(json: &[u8], _: Revision) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Wire {
+            metadata: WireMetadata,
+        }
+        let wire: Wire = from_json(json)?;
+        Ok(Self {
+            name: wire.metadata.name.into(),
+            uid: wire.metadata.uid.into(),
+            deleting: wire.metadata.deletion_timestamp.is_some(),
+            labels: wire.metadata.labels.unwrap_or_default(),
+        })
+    }
+
+    fn identity(&self) -> Identity<'_> {
+        Identity { namespace: None, name: &self.name, uid: &self.uid, is_being_deleted: self.deleting }
+    }
 }
 
 impl View for PodInfo {
@@ -257,19 +378,24 @@ pub(super) struct WireResources {
 pub(super) struct WirePort {
     pub(super) host_port: i32,
     pub(super) protocol: String,
+    #[serde(rename = "hostIP")]
+    pub(super) host_ip: String,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct WireAffinity {
-    pub(super) node_affinity: Option<WireRequired<WireNodeTerms>>,
-    pub(super) pod_anti_affinity: Option<WireRequired<Vec<PodAffinityTerm>>>,
+    pub(super) node_affinity: Option<WireTerms<WireNodeTerms, PreferredSchedulingTerm>>,
+    pub(super) pod_affinity: Option<WireTerms<Vec<PodAffinityTerm>, WeightedPodAffinityTerm>>,
+    pub(super) pod_anti_affinity: Option<WireTerms<Vec<PodAffinityTerm>, WeightedPodAffinityTerm>>,
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct WireRequired<T> {
-    pub(super) required_during_scheduling_ignored_during_execution: Option<T>,
+pub(super) struct WireTerms<R, P> {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    pub(super) required: Option<R>,
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    pub(super) preferred: Option<Vec<P>>,
 }
 
 #[derive(Deserialize)]
@@ -295,19 +421,26 @@ impl WirePod {
             condition.type_ == "DisruptionTarget" && condition.status == "True" && condition.reason.as_deref() == Some(PREEMPTED)
         };
         let preempted = self.status.conditions.iter().any(is_preempted);
-        // No placement needs that of a pod that has a node, and nearly all have one.
-        let wishes = spec.node_name.is_empty().then(|| spec.take_wishes(self.status.conditions)).filter(|wishes| *wishes != NONE);
-        let affinity = spec.affinity.as_ref();
         let labels = metadata.labels.unwrap_or_default();
-        let constraints = spec.topology_spread_constraints.as_deref().unwrap_or_default();
+        let controller = metadata.owner_references.iter().flat_map(|owners| owners.iter()).find(|owner| owner.controller == Some(true));
+        // No placement needs that of a pod that has a node, and nearly all have one.
+        let wishes = spec.node_name.is_empty().then(|| {
+            let constraints = mem::take(&mut spec.topology_spread_constraints).unwrap_or_default();
+            Wishes {
+                spread: constraints.iter().filter_map(|constraint| SpreadConstraint::of(constraint, &namespace, &labels)).collect(),
+                owner: controller
+                    .and_then(|owner| Some((SelectingKind::of_owner(&owner.api_version, &owner.kind)?, Name::from(&owner.name)))),
+                ..spec.take_wishes(self.status.conditions)
+            }
+        });
+        let wishes = wishes.filter(|wishes| *wishes != NONE);
+        let terms = spec.affinity.as_ref().and_then(|affinity| affinity.terms(&namespace, &labels));
         PodInfo {
-            requests: spec.requests(),
+            requests: spec.requests(Nominal::default()),
+            nominal: spec.nominal(),
             host_ports: spec.host_ports(),
             claims: claims_of(spec.volumes.as_deref().unwrap_or_default()).into_values().collect(),
-            anti_affinity: affinity
-                .and_then(|a| a.pod_anti_affinity.as_ref()?.required_during_scheduling_ignored_during_execution.as_ref())
-                .map_or_else(Vec::new, |terms| terms.iter().filter_map(|term| anti_affinity(term, &namespace)).collect()),
-            spread: constraints.iter().filter_map(|constraint| SpreadConstraint::of(constraint, &labels)).collect(),
+            terms: terms.map(Box::new),
             namespace,
             name: metadata.name.into(),
             uid: metadata.uid.into(),
@@ -327,22 +460,43 @@ impl WirePod {
     }
 }
 
+/// What a container that requests none counts for when nodes are compared.
+///
+/// Source: kube-scheduler, `DefaultMilliCPURequest` and `DefaultMemoryRequest`.
+const MISSING_REQUEST: Nominal = Nominal { cpu: 100, memory: 200 << 20 };
+
 impl WireSpec {
-    /// Where the pod may be placed, apart from the terms of other pods.
+    /// Where the pod may be placed, apart from the terms about other pods.
     fn take_wishes(&mut self, conditions: Vec<PodCondition>) -> Wishes {
-        let terms = |affinity: &mut WireAffinity| affinity.node_affinity.take()?.required_during_scheduling_ignored_during_execution;
+        let nodes = self.affinity.as_mut().and_then(|affinity| affinity.node_affinity.take());
+        let (required, preferred) = nodes.map(|nodes| (nodes.required, nodes.preferred)).unwrap_or_default();
         Wishes {
             scheduler_name: mem::take(&mut self.scheduler_name),
             node_selector: mem::take(&mut self.node_selector),
-            node_terms: self.affinity.as_mut().and_then(terms).map_or_else(Vec::new, |terms| terms.node_selector_terms),
+            node_terms: required.map(|terms| terms.node_selector_terms),
+            preferred_nodes: preferred.unwrap_or_default(),
             tolerations: mem::take(&mut self.tolerations),
             conditions,
+            ..Wishes::default()
         }
     }
 
-    /// Containers run together; init containers run before them, one after the other, unless they are sidecars, which stay.
-    fn requests(&self) -> Amounts {
-        let of = |container: &WireContainer| Amounts::from_wire(&container.resources.requests);
+    fn nominal(&self) -> Nominal {
+        let requests = self.requests(MISSING_REQUEST);
+        Nominal { cpu: requests.cpu(), memory: requests.memory() }
+    }
+
+    /// Containers run together; init containers run before them, one after the other, unless they are sidecars, which stay. `missing` is what a
+    /// container counts for that requests no cpu or memory.
+    fn requests(&self, missing: Nominal) -> Amounts {
+        let of = |container: &WireContainer| {
+            let requests = &container.resources.requests;
+            let missing = [("cpu", missing.cpu), ("memory", missing.memory)]
+                .map(|(name, amount)| (name, if requests.contains_key(name) { 0 } else { amount }));
+            let mut amounts = Amounts::from_wire(requests);
+            amounts.add(&Amounts::from(missing));
+            amounts
+        };
         let mut running = Amounts::default();
         let mut peak = Amounts::default();
         for init in &self.init_containers {
@@ -365,18 +519,27 @@ impl WireSpec {
         peak
     }
 
-    fn host_ports(&self) -> Vec<(i32, String)> {
+    fn host_ports(&self) -> Vec<HostPort> {
         let ports = self.containers.iter().flat_map(|container| &container.ports).filter(|port| port.host_port != 0);
-        ports.map(|port| (port.host_port, port.protocol.clone())).collect()
+        ports.map(|port| HostPort { port: port.host_port, protocol: port.protocol.clone(), address: port.host_ip.clone() }).collect()
     }
 }
 
-/// `None`: a term without a selector, which matches no pod.
-fn anti_affinity(term: &PodAffinityTerm, namespace: &Namespace) -> Option<AntiAffinityTerm> {
-    let selector = Selector::from_label_selector(term.label_selector.as_ref()?).ok()?;
-    let namespaces = match &term.namespaces {
-        Some(named) if !named.is_empty() => named.iter().map(Namespace::from).collect(),
-        _ => vec![namespace.clone()],
-    };
-    Some(AntiAffinityTerm { topology_key: term.topology_key.clone(), selector, namespaces })
+impl WireAffinity {
+    /// The terms about other pods of a pod with these labels; `None` if there are none.
+    fn terms(&self, namespace: &Namespace, labels: &Labels) -> Option<PodTerms> {
+        let term =
+            |term: &PodAffinityTerm| PodTerm { topology_key: term.topology_key.clone(), pods: PodSet::of_term(term, namespace, labels) };
+        let (near, apart) = (self.pod_affinity.as_ref(), self.pod_anti_affinity.as_ref());
+        let required = |terms: Option<&WireTerms<Vec<PodAffinityTerm>, WeightedPodAffinityTerm>>| -> Vec<PodTerm> {
+            terms.and_then(|terms| terms.required.as_ref()).into_iter().flatten().map(term).collect()
+        };
+        let preferred = |terms: Option<&WireTerms<Vec<PodAffinityTerm>, WeightedPodAffinityTerm>>, sign: i64| -> Vec<(i64, PodTerm)> {
+            let weighted = terms.and_then(|terms| terms.preferred.as_ref()).into_iter().flatten();
+            weighted.map(|weighted| (sign * i64::from(weighted.weight), term(&weighted.pod_affinity_term))).collect()
+        };
+        let mut terms = PodTerms { affinity: required(near), anti_affinity: required(apart), preferred: preferred(near, 1) };
+        terms.preferred.extend(preferred(apart, -1));
+        (terms != PodTerms::default()).then_some(terms)
+    }
 }

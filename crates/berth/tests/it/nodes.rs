@@ -89,7 +89,7 @@ fn a_pod_of_a_higher_priority_gets_the_room_of_a_lower_one_when_that_has_gone_in
     berth.apply(&low.to_string());
     berth.kubectl(&["wait", "--for=condition=Ready", "pod/low", "--timeout=60s"]);
     berth.apply(&pod("same", &json!({"containers": asking("1500m"), "priorityClassName": "low"})).to_string());
-    let nobody = "Warning FailedScheduling 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: \
+    let nobody = "Warning FailedScheduling 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: \
                   1 No preemption victims found for incoming pod.";
     assert!(events_until(&berth, "same", "preemption").contains(&nobody.to_owned()));
 

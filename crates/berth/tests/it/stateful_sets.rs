@@ -415,10 +415,7 @@ fn storage_reads_well_and_pods_show_what_they_wait_for() {
     });
     berth.apply(&pod.to_string());
     let message = r#"jsonpath={.status.conditions[?(@.type=="PodScheduled")].message}"#;
-    let missing = concat!(
-        r#"0/2 nodes are available: persistentvolumeclaim "scratch" not found. "#,
-        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
-    );
+    let missing = r#"0/2 nodes are available: persistentvolumeclaim "scratch" not found. not found"#;
     berth.kubectl_until(&["get", "pod", "job", "-o", message], |text| text == missing);
     let spec = json!({"accessModes": ["ReadWriteOnce"], "storageClassName": "late", "resources": {"requests": {"storage": "5Gi"}}});
     let claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "scratch"}, "spec": spec});

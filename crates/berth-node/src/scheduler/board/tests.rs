@@ -1,17 +1,19 @@
 //! What the board decides.
 
 use super::{
-    super::{spread_constraint::SpreadConstraint, view::Wishes},
+    super::{
+        spread_constraint::SpreadConstraint,
+        view::{HOSTNAME, Nominal, PodTerm, PodTerms, Wishes},
+    },
     *,
 };
 use crate::resources::Amounts;
-use berth_api::{
-    Selector,
-    k8s_openapi::api::core::v1::{NodeSelectorTerm, Taint, Toleration},
-};
+use berth_api::k8s_openapi::api::core::v1::{NodeSelectorTerm, Taint, Toleration};
 use berth_identity::{Namespace, Revision};
-use berth_workloads::view::View;
+use berth_workloads::{selector::Labels, view::View};
 use serde_json::json;
+
+mod reference;
 
 fn node(name: &str, cpu: i64) -> NodeView {
     let labels = [(HOSTNAME, name), ("zone", "z")].into();
@@ -29,6 +31,7 @@ fn pod(name: &str, cpu: i64) -> PodInfo {
         uid: name.into(),
         labels: [("app", name.split('-').next().unwrap_or_default())].into(),
         requests: Amounts::from([("cpu", cpu), ("pods", 1)]),
+        nominal: Nominal { cpu, memory: 200 << 20 },
         preempts: true,
         ..PodInfo::default()
     }
@@ -38,10 +41,29 @@ fn wishing(wishes: Wishes) -> Option<Box<Wishes>> {
     Some(Box::new(wishes))
 }
 
-fn shunning(mut pod: PodInfo, app: &str, topology_key: &str) -> PodInfo {
-    let selector = Selector::parse(&format!("app={app}")).expect("a selector");
-    pod.anti_affinity.push(AntiAffinityTerm { topology_key: topology_key.to_owned(), selector, namespaces: vec![Namespace::default()] });
+/// A term about the pods of an app, in the pod's own namespace unless `more` names others.
+fn about(app: &str, topology_key: &str, more: serde_json::Value) -> PodTerm {
+    let mut term = json!({"topologyKey": topology_key, "labelSelector": {"matchLabels": {"app": app}}});
+    more.as_object().into_iter().flatten().for_each(|(member, value)| term[member] = value.clone());
+    let term = serde_json::from_value(term).expect("a term");
+    PodTerm { topology_key: topology_key.to_owned(), pods: PodSet::of_term(&term, &Namespace::default(), &Labels::default()) }
+}
+
+fn with_terms(mut pod: PodInfo, change: impl FnOnce(&mut PodTerms)) -> PodInfo {
+    change(pod.terms.get_or_insert_default());
     pod
+}
+
+fn shunning(pod: PodInfo, app: &str, topology_key: &str) -> PodInfo {
+    with_terms(pod, |terms| terms.anti_affinity.push(about(app, topology_key, json!({}))))
+}
+
+fn requiring(pod: PodInfo, app: &str, topology_key: &str) -> PodInfo {
+    with_terms(pod, |terms| terms.affinity.push(about(app, topology_key, json!({}))))
+}
+
+fn preferring(pod: PodInfo, weight: i64, app: &str, topology_key: &str) -> PodInfo {
+    with_terms(pod, |terms| terms.preferred.push((weight, about(app, topology_key, json!({})))))
 }
 
 /// Places `pods` in order on `nodes`; gives `pod@node` or `pod: why not`.
@@ -55,7 +77,7 @@ fn check(nodes: Vec<NodeView>, pods: Vec<PodInfo>, expected: &[&str]) -> Board {
 
 /// The decisions, without the texts about preemption.
 fn decided(board: &mut Board) -> Vec<String> {
-    let without = |text: String| text.split(" preemption: ").next().unwrap_or_default().to_owned();
+    let without = |text: String| text.split(" no new claims").next().unwrap_or_default().to_owned();
     decided_in_full(board).into_iter().map(without).collect()
 }
 
@@ -101,7 +123,7 @@ fn a_new_version_of_a_pod_that_stays_counts_as_it_is_now() {
             let mut board = Board::default();
             board.set_node(Arc::new(node("a", 1000)));
             [old, new].into_iter().for_each(|version| board.set_pod(Arc::new(on_a(version.clone()))));
-            let state = &board.nodes["a"];
+            let state = &board.nodes.by_name["a"];
             let priorities: Vec<i32> = state.priorities.keys().copied().collect();
             let kept: Vec<String> = state.pods.values().map(|pod| format!("{pod:?}")).collect();
             let on_node = format!("{:?}", on_a(new.clone()));
@@ -226,14 +248,14 @@ fn waiting_class() -> ClassView {
 fn a_pod_waits_for_its_claims_and_only_for_them() {
     let mut board = check(vec![node("a", 1000)], vec![], &[]);
     board.set_pod(using(pod("p-1", 100), &["data", "logs"]));
-    assert_eq!(decided(&mut board), [r#"p-1: 0/1 nodes are available: persistentvolumeclaim "data" not found."#]);
+    assert_eq!(decided(&mut board), [r#"p-1: 0/1 nodes are available: persistentvolumeclaim "data" not found. not found"#]);
     board.set_claim(claim("data", json!({})));
-    assert_eq!(decided(&mut board), ["p-1: 0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."]);
+    assert_eq!(decided(&mut board), ["p-1: 0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"]);
     board.set_node(Arc::new(node("b", 1000)));
     board.set_claim(bound("other"));
     assert_eq!(decided(&mut board), Vec::<String>::new(), "neither nodes nor other claims help");
     board.set_claim(bound("data"));
-    assert_eq!(decided(&mut board), [r#"p-1: 0/2 nodes are available: persistentvolumeclaim "logs" not found."#]);
+    assert_eq!(decided(&mut board), [r#"p-1: 0/2 nodes are available: persistentvolumeclaim "logs" not found. not found"#]);
     board.set_claim(bound("logs"));
     assert_eq!(decided(&mut board), ["p-1@a"]);
     board.set_claim(claim("gone", json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})));
@@ -241,8 +263,8 @@ fn a_pod_waits_for_its_claims_and_only_for_them() {
     board.set_pod(using(pod("p-2", 100), &["gone"]));
     board.set_pod(using(pod("p-3", 100), &["lost"]));
     let expected = [
-        r#"p-2: 0/2 nodes are available: persistentvolumeclaim "gone" is being deleted."#,
-        r#"p-3: 0/2 nodes are available: persistentvolumeclaim "lost" bound to non-existent persistentvolume "v"."#,
+        r#"p-2: 0/2 nodes are available: persistentvolumeclaim "gone" is being deleted. not found"#,
+        r#"p-3: 0/2 nodes are available: persistentvolumeclaim "lost" bound to non-existent persistentvolume "v". not found"#,
     ];
     assert_eq!(decided(&mut board), expected);
 }
@@ -255,8 +277,8 @@ fn a_claim_that_waits_for_a_node_receives_it_before_its_pod_is_bound() {
     };
     board.set_claim(late(json!({})));
     board.set_pod(using(pod("p-1", 900), &["data"]));
-    assert_eq!(decided(&mut board), ["p-1: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims."]);
-    board.set_class(&waiting_class());
+    assert_eq!(decided(&mut board), ["p-1: 0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found"]);
+    board.set_class(Arc::new(waiting_class()));
     assert_eq!(decided(&mut board), ["p-1@a with 1 claims"]);
     board.set_claim(late(json!({"volume.kubernetes.io/selected-node": "a"})));
     board.set_pod(Arc::new(pod("p-2", 900)));
@@ -273,7 +295,7 @@ fn a_claim_that_waits_for_a_node_receives_it_before_its_pod_is_bound() {
 #[test]
 fn a_pod_that_is_deleted_while_its_volume_is_made_gives_its_place_up() {
     let mut board = check(vec![node("a", 1000)], vec![], &[]);
-    board.set_class(&waiting_class());
+    board.set_class(Arc::new(waiting_class()));
     board.set_claim(claim("data", json!({"spec": {"storageClassName": "late"}})));
     board.set_pod(using(pod("p-1", 900), &["data"]));
     board.set_pod(Arc::new(pod("p-2", 900)));
@@ -294,7 +316,9 @@ fn spread(app: &str, key: &str, more: serde_json::Value) -> serde_json::Value {
 
 fn with_spread(mut pod: PodInfo, constraints: &[serde_json::Value]) -> PodInfo {
     let of = |constraint: &serde_json::Value| serde_json::from_value(constraint.clone()).expect("a constraint");
-    pod.spread = constraints.iter().map(|constraint| SpreadConstraint::of(&of(constraint), &pod.labels).expect("valid")).collect();
+    let constraints =
+        constraints.iter().map(|constraint| SpreadConstraint::of(&of(constraint), &pod.namespace, &pod.labels).expect("valid"));
+    pod.wishes.get_or_insert_default().spread = constraints.collect();
     pod
 }
 
@@ -318,7 +342,7 @@ fn required_constraints_hold_whatever_room_there_is() {
     let pods =
         |more: serde_json::Value| (0..7).map(|n| with_spread(pod(&format!("s-{n}"), 10), &[spread("s", "zone", more.clone())])).collect();
     check(nodes(), pods(json!({})), &["s-0@a", "s-1@b", "s-2@c", "s-3@a", "s-4@b", "s-5@c", "s-6@a"]);
-    check(nodes(), pods(json!({"maxSkew": 2})), &["s-0@a", "s-1@b", "s-2@a", "s-3@b", "s-4@c", "s-5@a", "s-6@b"]);
+    check(nodes(), pods(json!({"maxSkew": 2})), &["s-0@a", "s-1@b", "s-2@c", "s-3@a", "s-4@b", "s-5@a", "s-6@b"]);
 }
 
 #[test]
@@ -333,19 +357,20 @@ fn each_field_of_a_constraint_counts() {
         let pods = there().into_iter().chain([new]).collect();
         check(nodes(), pods, &[&format!("s-9{expected}")]);
     };
-    let nobody = |_: &mut PodInfo| ();
+    let unchanged = |_: &mut PodInfo| ();
     let why = format!(": 0/3 nodes are available: 1 Too many pods, 2 {SKEWED}.");
-    try_one(json!({}), nobody, &why);
-    try_one(json!({"maxSkew": 2}), nobody, "@a");
-    // An empty selector finds every pod of the namespace, none at all finds no pod.
-    try_one(json!({"labelSelector": {}}), nobody, &why);
-    try_one(json!({"labelSelector": null}), nobody, "@a");
+    try_one(json!({}), unchanged, &why);
+    try_one(json!({"maxSkew": 2}), unchanged, "@a");
+    // Neither an empty selector nor none at all counts any pod.
+    try_one(json!({"labelSelector": {}}), unchanged, "@a");
+    try_one(json!({"labelSelector": null}), unchanged, "@a");
     try_one(json!({}), |pod| pod.namespace = "other".into(), "@a");
     // Only pods with the same value of these labels count.
     try_one(json!({"matchLabelKeys": ["hash"]}), |pod| pod.labels = pod.labels.with("hash", "2"), "@a");
-    try_one(json!({"matchLabelKeys": ["missing"]}), nobody, &why);
+    try_one(json!({"matchLabelKeys": ["missing"]}), unchanged, &why);
     // Nodes that the pod's node selector excludes do not count, unless the policy requires it.
-    let choosy = |pod: &mut PodInfo| pod.wishes = wishing(Wishes { node_terms: vec![term("zone", "NotIn", "z")], ..Wishes::default() });
+    let choosy =
+        |pod: &mut PodInfo| pod.wishes = wishing(Wishes { node_terms: Some(vec![term("zone", "NotIn", "z")]), ..Wishes::default() });
     try_one(json!({}), choosy, "@a");
     let why_not = format!(": 0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 {SKEWED}.");
     try_one(json!({"nodeAffinityPolicy": "Ignore"}), choosy, &why_not);
@@ -354,7 +379,7 @@ fn each_field_of_a_constraint_counts() {
     try_one(json!({"minDomains": 2}), choosy, "@a");
     try_one(
         json!({"topologyKey": "rack"}),
-        nobody,
+        unchanged,
         &format!(": 0/3 nodes are available: 1 Too many pods, 2 {SKEWED} (missing required label)."),
     );
 }
@@ -389,9 +414,9 @@ fn a_pod_that_could_not_be_spread_waits_for_others_to_come_or_go() {
     let nodes = vec![in_zone("a", 100, "x"), NodeView { unschedulable: true, ..in_zone("b", 100, "y") }];
     let why = format!("s-2: 0/2 nodes are available: 1 {SKEWED}, 1 node(s) were unschedulable.");
     let mut board = check(nodes, vec![spread_pod("s-1"), spread_pod("s-2")], &["s-1@a", &why]);
-    assert_eq!(decided(&mut board), [&*why], "what was placed in the same round might have helped");
-    let told = PodInfo { labels: [("app", "other")].into(), ..spread_pod("s-3") };
-    board.set_pod(Arc::new(placed(told, "b")));
+    assert_eq!(decided(&mut board), [""; 0], "what was placed before it cannot help");
+    let other = PodInfo { labels: [("app", "other")].into(), ..spread_pod("s-3") };
+    board.set_pod(Arc::new(placed(other, "b")));
     assert_eq!(decided(&mut board), [""; 0], "a pod that does not count");
     board.set_pod(Arc::new(placed(spread_pod("s-4"), "b")));
     assert_eq!(decided(&mut board), ["s-2@a"], "a pod in the other zone");
@@ -400,7 +425,7 @@ fn a_pod_that_could_not_be_spread_waits_for_others_to_come_or_go() {
     board.set_pod(Arc::new(PodInfo { deleting: true, ..placed(spread_pod("s-1"), "a") }));
     assert_eq!(decided(&mut board), ["s-5@a"], "a pod that goes counts no more");
     ["s-1", "s-2", "s-3", "s-4", "s-5"].iter().for_each(|name| board.remove_pod(&spread_pod(name)));
-    assert_eq!(board.tallies.namespaces().count(), 0, "nothing is counted that nobody asks for");
+    assert_eq!(board.watches.count(), 0, "no pod waits for other pods");
 }
 
 fn ranked(name: &str, priority: i32, cpu: i64) -> PodInfo {
@@ -472,7 +497,7 @@ fn a_pod_that_a_budget_protects_is_kept_before_a_more_important_one() {
 
 #[test]
 fn no_pod_is_evicted_where_that_would_not_help() {
-    let why = |text: &str| format!("new: 0/1 nodes are available: 1 Insufficient cpu. preemption: {text}");
+    let why = |text: &str| format!("new: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: {text}");
     let helpless = why("0/1 nodes are available: 1 Preemption is not helpful for scheduling.");
     preempted(&[("a", 900)], vec![(ranked("v-1", 1, 400), "a")], &[], &helpless);
     let no_victims = why("0/1 nodes are available: 1 No preemption victims found for incoming pod.");
@@ -493,7 +518,7 @@ fn room_is_made_once_and_kept_for_whom_it_is_made() {
     let mut board = preempted(&[("a", 1000)], vec![(victim.clone(), "a")], &[], room);
     assert_eq!(decided_in_full(&mut board), [""; 0]);
     // Before the victim shows its eviction, and while it terminates.
-    let waits = "0/1 nodes are available: 1 Insufficient cpu. preemption: not eligible due to a terminating pod on the nominated node.";
+    let waits = "0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.";
     board.set_node(Arc::new(NodeView { allocatable: Amounts::from([("cpu", 1001), ("pods", 9)]), ..node("a", 1001) }));
     assert_eq!(decided_in_full(&mut board), [format!("new: {waits}")]);
     board.set_pod(Arc::new(PodInfo { deleting: true, preempted: true, ..placed(victim.clone(), "a") }));
@@ -517,8 +542,7 @@ fn a_restarted_scheduler_keeps_the_nominations_of_the_pods() {
     board.set_pod(Arc::new(PodInfo { deleting: true, preempted: true, ..placed(ranked("v-1", 1, 1000), "a") }));
     board.set_pod(Arc::new(placed(ranked("v-2", 1, 1000), "b")));
     board.set_pod(Arc::new(PodInfo { nominated_node: Some("a".to_owned()), ..ranked("new", 100, 1000) }));
-    let waits =
-        "new: 0/2 nodes are available: 2 Insufficient cpu. preemption: not eligible due to a terminating pod on the nominated node.";
+    let waits = "new: 0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: not eligible due to a terminating pod on the nominated node.";
     assert_eq!(decided_in_full(&mut board), [waits]);
 }
 
@@ -529,7 +553,7 @@ fn a_higher_priority_takes_the_room_over() {
     let mut board = preempted(&[("a", 1000)], vec![(victim.clone(), "a")], &[], room);
     board.set_pod(Arc::new(ranked("urgent", 200, 1000)));
     let outbid = "urgent: 0/1 nodes are available: 1 Insufficient cpu. room on a of , not of new";
-    let none = "new: 0/1 nodes are available: 1 Insufficient cpu. preemption: 0/1 nodes are available: 1 Insufficient cpu.";
+    let none = "new: 0/1 nodes are available: 1 Insufficient cpu. no new claims to deallocate, preemption: 0/1 nodes are available: 1 Insufficient cpu.";
     assert_eq!(decided_in_full(&mut board), [outbid, none]);
     board.remove_pod(&victim);
     assert_eq!(decided(&mut board), ["urgent@a", "new: 0/1 nodes are available: 1 Insufficient cpu."]);
@@ -575,4 +599,223 @@ fn many_pods_are_spread_evenly() {
         *nodes.entry(node).or_default() += 1;
     }
     assert!(nodes.len() == 30 && nodes.values().all(|count| *count == 20), "{nodes:?}");
+}
+
+const APART: &str = "node(s) didn't match pod anti-affinity rules";
+const FORBIDDEN: &str = "node(s) didn't satisfy existing pods anti-affinity rules";
+const TOGETHER: &str = "node(s) didn't match pod affinity rules";
+
+fn zones() -> Vec<NodeView> {
+    vec![in_zone("a", 1000, "x"), in_zone("b", 1000, "y"), in_zone("c", 1000, "z")]
+}
+
+#[test]
+fn a_pod_is_placed_beside_the_pods_that_it_requires() {
+    let why = format!("q: 0/3 nodes are available: 3 {TOGETHER}.");
+    check(zones(), vec![requiring(pod("q", 1), "p", "zone")], &[&why]);
+    check(zones(), vec![placed(pod("p-1", 1), "b"), requiring(pod("q", 1), "p", "zone")], &["q@b"]);
+    // One pod must meet all terms.
+    let both = |pod: PodInfo| requiring(requiring(pod, "p", "zone"), "r", HOSTNAME);
+    check(zones(), vec![placed(pod("p-1", 1), "b"), placed(pod("r-1", 1), "b"), both(pod("q", 1))], &[&why]);
+    // The first pod of a group that requires itself goes anywhere, the others go to it.
+    let group = (0..3).map(|n| requiring(pod(&format!("p-{n}"), 1), "p", "zone")).collect();
+    check(zones(), group, &["p-0@a", "p-1@a", "p-2@a"]);
+    let nowhere = format!("p-0: 0/3 nodes are available: 3 {TOGETHER}.");
+    check(zones(), vec![requiring(pod("p-0", 1), "p", "rack")], &[&nowhere]);
+    let elsewhere = PodInfo { namespace: "other".into(), ..placed(pod("p-1", 1), "b") };
+    check(zones(), vec![elsewhere.clone(), requiring(pod("q", 1), "p", "zone")], &[&why]);
+    let named = with_terms(pod("q", 1), |terms| terms.affinity.push(about("p", "zone", json!({"namespaces": ["other"]}))));
+    check(zones(), vec![elsewhere, named], &["q@b"]);
+}
+
+#[test]
+fn a_pod_that_waits_for_another_is_placed_after_it() {
+    let why = format!("q: 0/3 nodes are available: 3 {TOGETHER}.");
+    let mut board = check(zones(), vec![requiring(pod("q", 1), "p", "zone")], &[&why]);
+    board.set_pod(Arc::new(placed(pod("r-1", 1), "a")));
+    assert_eq!(decided(&mut board), [""; 0], "a pod that it does not require");
+    board.set_pod(Arc::new(placed(pod("p-1", 1), "c")));
+    assert_eq!(decided(&mut board), ["q@c"]);
+    assert_eq!(board.watches.count(), 0);
+}
+
+#[test]
+fn namespaces_are_selected_by_their_labels() {
+    let namespace = |name: &str, labels: serde_json::Value| {
+        let json = json!({"metadata": {"name": name, "labels": labels}}).to_string();
+        NamespaceView::decode(json.as_bytes(), Revision(1)).expect("a namespace")
+    };
+    let selector = json!({"namespaceSelector": {"matchLabels": {"team": "t"}}});
+    let there = PodInfo { namespace: "other".into(), ..placed(pod("p-1", 1), "b") };
+    let new = with_terms(pod("q", 1), |terms| terms.affinity.push(about("p", "zone", selector)));
+    let why = format!("q: 0/3 nodes are available: 3 {TOGETHER}.");
+    let mut board = check(zones(), vec![there, new], &[&why]);
+    board.set_namespace(&namespace("other", json!({"team": "u"})));
+    assert_eq!(decided(&mut board), [&*why]);
+    board.set_namespace(&namespace("other", json!({"team": "t"})));
+    assert_eq!(decided(&mut board), ["q@b"]);
+}
+
+#[test]
+fn a_pod_keeps_away_from_the_pods_that_it_or_they_avoid() {
+    let shy = |name: &str| shunning(pod(name, 1), "p", "zone");
+    check(zones(), vec![placed(pod("p-1", 1), "a"), placed(pod("p-2", 1), "b"), shy("q")], &["q@c"]);
+    let all = ["a", "b", "c"].iter().enumerate().map(|(n, node)| placed(pod(&format!("p-{n}"), 1), node));
+    check(zones(), all.chain([shy("q")]).collect(), &[&format!("q: 0/3 nodes are available: 3 {APART}.")]);
+    // A node without the label is in no zone.
+    let bare = NodeView { labels: [(HOSTNAME, "d")].into(), ..node("d", 10) };
+    check(vec![in_zone("a", 1000, "x"), bare], vec![placed(pod("p-1", 1), "a"), shy("q")], &["q@d"]);
+    let forbid = |node: &'static str| placed(shunning(pod(&format!("r-{node}"), 1), "q", "zone"), node);
+    check(zones(), vec![forbid("a"), forbid("b"), pod("q", 1)], &["q@c"]);
+    let mut board =
+        check(zones(), vec![forbid("a"), forbid("b"), forbid("c"), pod("q", 1)], &[&format!("q: 0/3 nodes are available: 3 {FORBIDDEN}.")]);
+    board.remove_pod(&forbid("b"));
+    assert_eq!(decided(&mut board), ["q@b"]);
+    // A node that moves to another zone takes its pods with it.
+    let mut board = check(vec![in_zone("a", 10, "x"), in_zone("b", 1000, "y")], vec![forbid("a")], &[]);
+    board.set_node(Arc::new(in_zone("a", 10, "y")));
+    board.set_pod(Arc::new(pod("q", 1)));
+    assert_eq!(decided(&mut board), [format!("q: 0/2 nodes are available: 2 {FORBIDDEN}.")]);
+}
+
+#[test]
+fn preferred_terms_of_both_sides_decide_among_nodes() {
+    let there = || vec![placed(pod("p-1", 1), "b"), placed(pod("p-2", 1), "c"), placed(pod("p-3", 1), "c")];
+    let with = |new: PodInfo| there().into_iter().chain([new]).collect();
+    check(zones(), with(preferring(pod("q", 1), 10, "p", "zone")), &["q@c"]);
+    check(zones(), with(preferring(pod("q", 1), -10, "p", "zone")), &["q@a"]);
+    let other = |node: &str, weight: i64| placed(preferring(pod(&format!("r-{node}"), 1), weight, "q", "zone"), node);
+    check(zones(), vec![other("b", 100), pod("q", 1)], &["q@b"]);
+    check(zones(), vec![other("a", -100), other("b", -100), pod("q", 1)], &["q@c"]);
+    check(zones(), vec![placed(pod("q-0", 1), "b"), placed(requiring(pod("r-1", 1), "q", "zone"), "b"), pod("q-1", 1)], &["q-1@b"]);
+}
+
+#[test]
+fn preferred_nodes_and_taints_decide_among_nodes() {
+    let prefer = |weights: &[(i32, &str)]| {
+        let term = |(weight, zone): &(i32, &str)| {
+            serde_json::from_value(json!({"weight": weight, "preference": term("zone", "In", zone)})).expect("a preference")
+        };
+        PodInfo { wishes: wishing(Wishes { preferred_nodes: weights.iter().map(term).collect(), ..Wishes::default() }), ..pod("p", 1) }
+    };
+    check(zones(), vec![prefer(&[(10, "y"), (20, "z")])], &["p@c"]);
+    check(zones(), vec![prefer(&[(10, "y"), (5, "z")])], &["p@b"]);
+    check(zones(), vec![prefer(&[(10, "w")])], &["p@a"]);
+    let avoided = |name: &str| {
+        let taint = Taint { key: "k".to_owned(), effect: "PreferNoSchedule".to_owned(), ..Taint::default() };
+        NodeView { taints: vec![taint], ..in_zone(name, 100_000, "x") }
+    };
+    check(vec![avoided("a"), in_zone("b", 1000, "y")], vec![pod("p", 10)], &["p@b"]);
+    check(vec![avoided("a"), in_zone("b", 1, "y")], vec![pod("p", 10)], &["p@a"]);
+}
+
+#[test]
+fn pods_of_a_service_are_spread_without_constraints_of_their_own() {
+    let zoned = |name: &str, cpu: i64, zone: &str| {
+        let node = in_zone(name, cpu, zone);
+        let allocatable = Amounts::from([("cpu", cpu), ("memory", cpu * (2 << 20)), ("pods", 10)]);
+        NodeView { labels: node.labels.with("topology.kubernetes.io/zone", zone), allocatable, ..node }
+    };
+    let nodes = || vec![zoned("a", 32_768, "x"), zoned("b", 4096, "y"), zoned("c", 4096, "y")];
+    let small = |name: &str| PodInfo {
+        requests: Amounts::from([("cpu", 100), ("memory", 64 << 20), ("pods", 1)]),
+        nominal: Nominal { cpu: 100, memory: 64 << 20 },
+        ..pod(name, 100)
+    };
+    let pods = || (0..6).map(|n| small(&format!("s-{n}"))).collect::<Vec<_>>();
+    check(nodes(), pods(), &["s-0@a", "s-1@a", "s-2@a", "s-3@a", "s-4@a", "s-5@a"]);
+    let mut board = check(nodes(), vec![], &[]);
+    let service = json!({"metadata": {"name": "s", "namespace": ""}, "spec": {"selector": {"app": "s"}}}).to_string();
+    board.set_selector(SelectingKind::Service, &SelectorView::decode_map(service.as_bytes()).expect("a Service"));
+    pods().into_iter().for_each(|pod| board.set_pod(Arc::new(pod)));
+    assert_eq!(decided(&mut board), ["s-0@a", "s-1@b", "s-2@c", "s-3@a", "s-4@b", "s-5@a"]);
+}
+
+#[test]
+fn ports_of_a_node_are_taken_by_address_and_protocol() {
+    let with_port = |name: &str, port: i32, protocol: &str, address: &str| {
+        let port = super::super::view::HostPort { port, protocol: protocol.to_owned(), address: address.to_owned() };
+        PodInfo { host_ports: vec![port], ..pod(name, 1) }
+    };
+    let busy = |name: &str| format!("{name}: 0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.");
+    let pods = vec![
+        with_port("p-1", 80, "TCP", "10.0.0.1"),
+        with_port("p-2", 80, "TCP", "10.0.0.2"),
+        with_port("p-3", 80, "TCP", ""),
+        with_port("p-4", 80, "TCP", "10.0.0.2"),
+        with_port("p-5", 80, "UDP", "0.0.0.0"),
+        with_port("p-6", 80, "UDP", "10.0.0.1"),
+        with_port("p-7", 81, "TCP", ""),
+    ];
+    let expected = ["p-1@a".to_owned(), "p-2@a".to_owned(), busy("p-3"), busy("p-4"), "p-5@a".to_owned(), busy("p-6"), "p-7@a".to_owned()];
+    check(vec![in_zone("a", 1000, "x")], pods, &expected.each_ref().map(String::as_str));
+}
+
+#[test]
+fn only_named_nodes_are_read_for_a_pod_that_names_its_nodes() {
+    let named = |names: &[&str]| {
+        let term = |name: &&str| json!({"matchFields": [{"key": "metadata.name", "operator": "In", "values": [name]}]});
+        let terms = names.iter().map(|name| serde_json::from_value(term(name)).expect("a term")).collect();
+        PodInfo { wishes: wishing(Wishes { node_terms: Some(terms), ..Wishes::default() }), ..pod("p", 500) }
+    };
+    check(zones(), vec![named(&["b"])], &["p@b"]);
+    let why = "node(s) didn't satisfy plugin(s) [NodeAffinity]";
+    check(zones(), vec![named(&["other"])], &[&format!("p: 0/3 nodes are available: 3 {why}.")]);
+    let both =
+        json!([{"key": "metadata.name", "operator": "In", "values": ["a"]}, {"key": "metadata.name", "operator": "In", "values": ["b"]}]);
+    let terms = vec![serde_json::from_value(json!({"matchFields": both})).expect("a term")];
+    let torn = PodInfo { wishes: wishing(Wishes { node_terms: Some(terms), ..Wishes::default() }), ..pod("p", 500) };
+    check(zones(), vec![torn], &["p: 0/3 nodes are available: pod affinity terms conflict. not found"]);
+    let full = vec![placed(pod("q", 900), "b"), named(&["b", "other"])];
+    check(zones(), full, &[&format!("p: 0/3 nodes are available: 1 Insufficient cpu, 2 {why}.")]);
+}
+
+#[test]
+fn a_static_volume_brings_its_pod_to_its_node() {
+    let mut board = check(zones(), vec![], &[]);
+    let mut class = waiting_class();
+    class.provisioner = "kubernetes.io/no-provisioner".to_owned();
+    board.set_class(Arc::new(class));
+    let term = json!({"matchExpressions": [{"key": "zone", "operator": "In", "values": ["y"]}]});
+    let volume = |claim: serde_json::Value| {
+        let spec = json!({"storageClassName": "late", "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}, "claimRef": claim});
+        let volume = json!({"metadata": {"name": "v", "uid": "v"}, "spec": spec, "status": {"phase": "Available"}});
+        Arc::new(VolumeView::decode(volume.to_string().as_bytes(), Revision(1)).expect("a volume"))
+    };
+    board.set_claim(claim("data", json!({"spec": {"storageClassName": "late"}})));
+    board.set_pod(using(pod("p-1", 1), &["data"]));
+    let why = "p-1: 0/3 nodes are available: 3 node(s) didn't find available persistent volumes to bind.";
+    assert_eq!(decided(&mut board), [why]);
+    board.set_volume(volume(json!(null)));
+    board.set_claim(claim("logs", json!({"spec": {"storageClassName": "late"}})));
+    board.set_pod(using(pod("p-2", 1), &["logs"]));
+    assert_eq!(decided(&mut board), ["p-1@b with 1 claims", &why.replace("p-1", "p-2")], "one volume is for one claim");
+    board.set_volume(volume(json!({"namespace": "", "name": "data", "uid": "data"})));
+    board.set_claim(bound("data"));
+    assert_eq!(decided(&mut board), ["p-1@b", &why.replace("p-1", "p-2")]);
+}
+
+#[test]
+fn parked_pods_like_each_other_are_searched_for_once() {
+    let mut board = check(vec![node("a", 100)], vec![pod("p-1", 100)], &["p-1@a"]);
+    (2..6).for_each(|n| board.set_pod(Arc::new(pod(&format!("p-{n}"), 200))));
+    board.set_pod(Arc::new(pod("p-7", 300)));
+    let expected: Vec<String> = [2, 3, 4, 5, 7].iter().map(|n| format!("p-{n}: 0/1 nodes are available: 1 Insufficient cpu.")).collect();
+    assert_eq!(decided(&mut board), expected);
+    assert_eq!(board.failures.len(), 2);
+    board.set_node(Arc::new(node("a", 300)));
+    assert_eq!(decided(&mut board)[0], "p-2@a", "what was known before a change does not count");
+}
+
+/// In a large cluster a part of the nodes is read for each pod, a different part each time.
+#[test]
+fn all_nodes_of_a_large_cluster_are_used_in_turn() {
+    assert_eq!([1, 99, 100, 1000, 5000, 10_000].map(enough_choices), [1, 99, 100, 420, 500, 500]);
+    let mut board = Board::default();
+    (0..1000).for_each(|n| board.set_node(Arc::new(in_zone(&format!("n-{n:04}"), 1000, "x"))));
+    (0..1000).for_each(|n| board.set_pod(Arc::new(pod(&format!("p-{n:04}"), 600))));
+    let placements = board.decide(usize::MAX);
+    assert!(placements.iter().all(|placement| matches!(placement, Placement::Node(..))), "each node has room for one");
+    board.set_pod(Arc::new(pod("last", 600)));
+    assert_eq!(decided(&mut board), ["last: 0/1000 nodes are available: 1000 Insufficient cpu."]);
 }
