@@ -25,6 +25,16 @@ pub(crate) fn create(number: usize) -> (&'static str, String, String) {
     ("POST", CONFIG_MAPS.to_owned(), body.to_string())
 }
 
+/// Creates the node of this number, in one of three zones.
+pub(crate) fn node(number: usize) -> (&'static str, String, String) {
+    let name = format!("node-{number:05}");
+    let labels = json!({"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": format!("zone-{}", number % 3)});
+    let amounts = json!({"cpu": "32", "memory": "128Gi", "pods": "110"});
+    let status = json!({"capacity": amounts, "allocatable": amounts, "conditions": [{"type": "Ready", "status": "True"}]});
+    let body = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status});
+    ("POST", "/api/v1/nodes".to_owned(), body.to_string())
+}
+
 /// Gets one of the first [`LISTED`] config maps.
 pub(crate) fn get(number: usize) -> (&'static str, String, String) {
     ("GET", format!("{CONFIG_MAPS}/c{:06}", number % LISTED), String::new())
@@ -137,6 +147,17 @@ pub(crate) async fn wait_until_all_done(connection: &mut Connection, collection:
             return;
         }
         // A list of all costs more than one object: ask less often.
+        tokio::time::sleep(POLL * 10).await;
+    }
+}
+
+/// Waits until so many pods exist, and each has a node.
+pub(crate) async fn wait_until_bound(connection: &mut Connection, pods: u32) {
+    const UNBOUND: &str = "/api/v1/pods?limit=1&fieldSelector=spec.nodeName%3D";
+    let has_items = |list: &Value| list["items"].as_array().is_some_and(|items| !items.is_empty());
+    let path = "/apis/apps/v1/namespaces/default/replicasets";
+    while connection.get(path).await["items"][0]["status"]["replicas"] != pods || has_items(&connection.get(UNBOUND).await) {
+        // A list costs the server more than one object: ask less often.
         tokio::time::sleep(POLL * 10).await;
     }
 }

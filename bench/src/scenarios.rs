@@ -4,8 +4,8 @@ use crate::{
     batch, etcd,
     figures::{Figure, Runs, Table, seconds},
     loads::{
-        CONFIG_MAPS, DEPLOYMENTS, LISTED, create, deployment, get, load, new_image, rollout, wait_until_all_done, wait_until_done,
-        with_nodes,
+        CONFIG_MAPS, DEPLOYMENTS, LISTED, create, deployment, get, load, new_image, node, rollout, wait_until_all_done, wait_until_bound,
+        wait_until_done, with_nodes,
     },
     server::{Parts, Server, Target},
     stateful_sets,
@@ -50,6 +50,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario { name: "sets-parallel", systems: Systems::Berth, run: |target| stateful_sets::one(target, 500, "Parallel", 5).boxed_local() },
     Scenario { name: "sets-quarters", systems: Systems::Berth, run: |target| stateful_sets::by_quarters(target, 500, 5).boxed_local() },
+    Scenario { name: "schedule-10000", systems: Systems::Berth, run: |target| schedule(target, 10_000, 10_000).boxed_local() },
     Scenario { name: "etcd", systems: Systems::BothOnEtcd, run: |target| etcd::etcd(target).boxed_local() },
     Scenario { name: "jobs", systems: Systems::Both, run: |target| batch::jobs(target, 1000, 3).boxed_local() },
     Scenario { name: "job-10000", systems: Systems::Both, run: |target| batch::large_job(target, 10_000, 500, 1).boxed_local() },
@@ -172,6 +173,24 @@ async fn crowd(target: &Target) -> Vec<Figure> {
         wait_until_done(&mut connection, &format!("{DEPLOYMENTS}/{name}"), 1).await;
         let waited = seconds(started.elapsed()) * 1000.0;
         runs.add("first pod of a new Deployment while 2,000 others roll", "ms", Table::Readme, waited);
+    }
+    runs.figures()
+}
+
+/// The pods of one Deployment from its creation until each is bound, on nodes that are only objects: no kubelet takes part.
+async fn schedule(target: &Target, nodes: usize, pods: u32) -> Vec<Figure> {
+    let mut runs = Runs::default();
+    for _ in 0..3 {
+        let server = Server::start(target, Parts::Controllers(&["--nodes", "0", "--controllers", "deployment,replicaset,scheduler"])).await;
+        let mut connection = server.connect().await;
+        load(&server, 0..nodes, node).await;
+        let before = server.spent(&mut connection).await;
+        let started = Instant::now();
+        connection.create(DEPLOYMENTS, &deployment("bench", pods)).await;
+        wait_until_bound(&mut connection, pods).await;
+        let took = seconds(started.elapsed());
+        runs.add(&format!("pods of one Deployment bound to {nodes} nodes"), "pods/s", Table::Readme, f64::from(pods) / took);
+        server.spent(&mut connection).await.add_to(&mut runs, &before, "pods bound", f64::from(pods));
     }
     runs.figures()
 }

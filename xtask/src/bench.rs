@@ -7,7 +7,7 @@ use std::{path::PathBuf, process::Command};
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// Only these scenarios: start, memory, objects, lists, rollout-{100,1000,5000,10000}, fleet, crowd, idle-10000,
-    /// sets-{ordered,parallel,quarters,many}, etcd, engine.
+    /// sets-{ordered,parallel,quarters,many}, schedule-10000, etcd, engine.
     #[arg(long, value_delimiter = ',')]
     only: Vec<String>,
 
