@@ -49,6 +49,7 @@ const ABOUT_KINDS: &[(&str, &str)] = &[
     ("crates/berth-registry/src/kubernetes_service.rs", "the Service of the API servers"),
     ("crates/berth-registry/src/led.rs", "the Lease of a leader"),
     ("crates/berth-apiserver/src/auth/", "tokens of service accounts, and namespaces in URLs"),
+    ("crates/berth-apiserver/src/handlers/components.rs", "the health of the server's parts"),
     ("crates/berth-apiserver/src/handlers/reviews.rs", "the answers to each review"),
     ("crates/berth-apiserver/src/handlers/tokens.rs", "tokens of service accounts"),
     ("crates/berth-apiserver/src/path.rs", "namespaces in URLs"),

@@ -8,6 +8,7 @@ use std::{
 };
 
 const ADDRESS_FORM: &str = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)";
+const INTERFACE_FORM: &str = "must be a valid address in CIDR form, (e.g. 10.9.8.7/24 or 2001:db8::1/64)";
 const CIDR_FORM: &str = "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)";
 
 /// Messages on an IP address, version 4 or 6, in any way of writing it that others read as the same address.
@@ -113,6 +114,17 @@ pub fn check_canonical_cidr(text: &str) -> Vec<String> {
     match parsed::<Cidr>(text) {
         Ok(cidr) if cidr.network() != cidr => vec!["must not have bits set beyond the prefix length".to_owned()],
         _ => canonical::<Cidr>(text),
+    }
+}
+
+/// Messages on an address of a network interface with the length of its network's prefix, in the one way of writing it that is canonical.
+///
+/// Source: kubernetes `IsValidInterfaceAddress`.
+#[must_use]
+pub fn check_interface_cidr(text: &str) -> Vec<String> {
+    match text.parse::<Cidr>() {
+        Err(NoCidr) => vec![INTERFACE_FORM.to_owned()],
+        Ok(_) => canonical::<Cidr>(text),
     }
 }
 

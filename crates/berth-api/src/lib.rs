@@ -5,6 +5,7 @@
 
 pub mod annotations;
 pub mod apps;
+pub mod certificates;
 #[cfg(test)]
 mod check;
 pub mod cron;

@@ -149,8 +149,7 @@ pub trait Kind:
     /// Runs before a write to `/finalize`: copies everything but the finalizers outside the metadata.
     fn prepare_finalize(&mut self, _old: &Self) {}
 
-    /// Sets the timestamps that the server manages. `old` is the object that a write to `/status` changes, or `None`
-    /// for a create.
+    /// Sets the timestamps that the server manages. `old` is the object that an update changes, or `None` for a create.
     fn stamp(&mut self, _old: Option<&Self>, _now: &Time) {}
 
     /// Runs before any other part of a deletion, even if the object is already terminating.

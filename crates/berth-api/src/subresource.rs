@@ -14,6 +14,8 @@ pub enum Subresource {
     Binding,
     /// `eviction` (pods).
     Eviction,
+    /// `approval` (certificate signing requests): the conditions that approve or deny.
+    Approval,
     /// `finalize` (namespaces).
     Finalize,
     /// `log` (pods): the text that containers have written.
@@ -31,7 +33,7 @@ impl Subresource {
             Self::Eviction => Some(GroupVersionKind::from_static("policy", "v1", "Eviction")),
             Self::Binding => Some(GroupVersionKind::from_static("", "v1", "Binding")),
             Self::Token => Some(GroupVersionKind::from_static("authentication.k8s.io", "v1", "TokenRequest")),
-            Self::Status | Self::Finalize | Self::Log => None,
+            Self::Status | Self::Approval | Self::Finalize | Self::Log => None,
         }
     }
 
@@ -43,6 +45,7 @@ impl Subresource {
             Self::Scale => "scale",
             Self::Binding => "binding",
             Self::Eviction => "eviction",
+            Self::Approval => "approval",
             Self::Finalize => "finalize",
             Self::Log => "log",
             Self::Token => "token",

@@ -27,6 +27,8 @@ struct Shared {
     /// The name of the check that fails until the startup is complete.
     started: &'static str,
     checks: Mutex<Vec<Check>>,
+    /// The parts of the control plane.
+    components: Mutex<Vec<Check>>,
 }
 
 impl Default for Readiness {
@@ -71,7 +73,7 @@ impl Readiness {
     /// Creates the health of a server that starts. The check `started` fails until [`Readiness::set_ready`].
     #[must_use]
     pub fn when(started: &'static str) -> Self {
-        Self(Arc::new(Shared { stage: AtomicU8::new(STARTING), started, checks: Mutex::default() }))
+        Self(Arc::new(Shared { stage: AtomicU8::new(STARTING), started, checks: Mutex::default(), components: Mutex::default() }))
     }
 
     /// Reports that the startup is complete. Has no effect on a stopping server.
@@ -104,6 +106,21 @@ impl Readiness {
         F: Future<Output = Found> + Send + 'static,
     {
         self.checks().push(Check { name, failure, within, ask: Arc::new(move || ask().boxed()) });
+    }
+
+    /// Adds a part of the control plane, which clients can list.
+    pub fn add_component<F>(&self, name: &'static str, ask: impl Fn() -> F + Send + Sync + 'static)
+    where
+        F: Future<Output = Found> + Send + 'static,
+    {
+        let check = Check { name, failure: Failure::Unready, within: CHECK_TIMEOUT, ask: Arc::new(move || ask().boxed()) };
+        self.0.components.lock().unwrap_or_else(PoisonError::into_inner).push(check);
+    }
+
+    /// Returns the health of a part. `None`: it is not a part of this server.
+    pub(crate) async fn component(&self, name: &str) -> Option<Found> {
+        let check = self.0.components.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|check| check.name == name).cloned();
+        Some(check?.look().await)
     }
 
     fn checks(&self) -> MutexGuard<'_, Vec<Check>> {

@@ -7,8 +7,10 @@
 //! that start, signed by the stored CA, so that clients continue to trust the server.
 
 mod error;
+mod signing;
 
 pub use error::{Fault, PkiError};
+pub use signing::{Authority, SERIAL_BYTES, SignError, Verifier, Wanted};
 
 use crate::{kubeconfig::write_private, x509};
 use base64::{
@@ -108,6 +110,13 @@ impl Pki {
         let server = make_server(&issuer, options)?;
         Ok(Self { ca_certificate: ca.certificate, server, admin, admin_token, service_account_key })
     }
+}
+
+/// Returns the CA of a folder with the server's own credentials, ready to sign for others. `None`: its key is unusable.
+#[must_use]
+pub fn authority(folder: &Path, now: Timestamp) -> Option<Authority> {
+    let text = read(&folder.join(AUTHORITY_FILE)).ok()??;
+    Authority::of(&Pair::parse_authority(&text).ok()?, now)
 }
 
 impl Pki {

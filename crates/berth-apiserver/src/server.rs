@@ -180,7 +180,11 @@ impl Answers for Shared {
 /// Adds the checks that every request depends on: a store that responds and has space, and current roles and bindings.
 fn check_registry(readiness: &Readiness, registry: &Registry, storage: Storage) {
     let failed = |error: ApiError| CheckError(error.to_string());
-    let [store, writes, policy, space] = std::array::from_fn(|_| registry.clone());
+    let [store, writes, policy, space, component] = std::array::from_fn(|_| registry.clone());
+    readiness.add_component("etcd-0", move || {
+        let registry = component.clone();
+        async move { registry.check_store().await.map_err(failed) }
+    });
     readiness.add_within(storage.within, storage.name, storage.failure, move || {
         let registry = store.clone();
         async move {

@@ -9,6 +9,8 @@ use std::net::IpAddr;
 use x509_parser::{
     asn1_rs::{Any, BitString, Class, DerParser, FromDer, Sequence, SequenceIterator, Set, Tag, ToDer},
     certificate::{X509Certificate, X509CertificateParser},
+    certification_request::X509CertificationRequest,
+    error::X509Error,
     extensions::GeneralName,
     nom::Parser,
     oid_registry::{
@@ -51,6 +53,21 @@ pub(crate) fn validity(certificate: &[u8]) -> Option<(Timestamp, Timestamp)> {
     let parsed = parse(certificate)?;
     let validity = parsed.validity();
     Some((Timestamp::from_second(validity.not_before.timestamp()).ok()?, Timestamp::from_second(validity.not_after.timestamp()).ok()?))
+}
+
+/// Checks the signature of a request for a certificate.
+///
+/// # Errors
+/// Upstream's message.
+pub(crate) fn check_request(request: &[u8]) -> Result<(), &'static str> {
+    let (_, request) = X509CertificationRequest::from_der(request).map_err(|_| "asn1: structure error: not a certificate request")?;
+    let key = &request.certification_request_info.subject_pki.algorithm.algorithm;
+    request.verify_signature().map_err(|error| match error {
+        X509Error::SignatureUnsupportedAlgorithm => "x509: cannot verify signature: algorithm unimplemented",
+        _ if *key == OID_KEY_TYPE_EC_PUBLIC_KEY => "x509: ECDSA verification failure",
+        _ if *key == OID_PKCS1_RSAENCRYPTION => "crypto/rsa: verification error",
+        _ => "x509: Ed25519 verification failure",
+    })
 }
 
 /// Returns the bytes of its public key.
@@ -146,12 +163,26 @@ pub(crate) fn with_subject<E>(
     subject: &Subject,
     sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
 ) -> Option<Result<Vec<u8>, E>> {
+    with_names(certificate, &names(subject), sign)
+}
+
+/// Does the same with a subject as DER.
+pub(crate) fn with_name<E>(
+    certificate: &[u8],
+    subject: &[u8],
+    sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>,
+) -> Option<Result<Vec<u8>, E>> {
+    let (_, name) = Any::from_der(subject).ok()?;
+    with_names(certificate, name.data, sign)
+}
+
+/// Does the same with the contents of a subject.
+fn with_names<E>(certificate: &[u8], names: &[u8], sign: impl FnOnce(&[u8]) -> Result<Vec<u8>, E>) -> Option<Result<Vec<u8>, E>> {
     let (_, whole) = Any::from_der(certificate).ok()?;
     let [body, algorithm, _signature] = parts(whole.data)?.try_into().ok()?;
-    let names = names(subject);
     let mut fields = parts(body.data)?;
     let at = algorithm_at(&fields)? + 3;
-    *fields.get_mut(at)? = Any::from_tag_and_data(Tag::Sequence, &names);
+    *fields.get_mut(at)? = Any::from_tag_and_data(Tag::Sequence, names);
     let body = sequence(&fields.iter().map(der).collect::<Vec<_>>());
     Some(sign(&body).map(|signature| sequence(&[body, der(&algorithm), der(&BitString::new(0, &signature))])))
 }

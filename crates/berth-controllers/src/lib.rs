@@ -3,6 +3,7 @@
 pub mod analysis;
 pub mod autoscaler;
 pub mod cache;
+pub mod certificates;
 pub mod claim_doubts;
 pub mod cluster;
 mod creations;

@@ -4,6 +4,7 @@ use crate::{
     analysis::{Analyst, Providers},
     autoscaler::AutoscalerPlanner,
     cache::AnyCache,
+    certificates::{self, CertificateCleaner, CertificateSigner, CertificateSigningPlanner},
     cluster::Cluster,
     creations::Creations,
     cron_job::{CronJobCache, CronJobPlanner},
@@ -47,6 +48,8 @@ use std::{
 /// what `root-ca-cert-publisher` is for; these names are only read here.
 pub const CONTROLLERS: &[&str] = &[
     "cronjob",
+    "csrcleaner",
+    "csrsigning",
     "daemonset",
     "deployment",
     "disruption",
@@ -140,6 +143,8 @@ pub struct ControllerManager {
     pub load_balancer_range: Cidr,
     /// Who is asked by analyses of progressive rollouts.
     pub providers: Arc<dyn Providers>,
+    /// Who signs certificates of approved requests. `None`: requests stay approved until another program signs them.
+    pub signer: Option<Arc<dyn CertificateSigner>>,
     /// Who is told of their plans.
     pub follower: Option<Arc<dyn PlanObserver>>,
     /// Whether they stop where another controller acts.
@@ -190,6 +195,7 @@ impl ControllerManager {
         if self.enabled.contains("horizontalpodautoscaling") {
             self.start_autoscalers(events.of("horizontal-pod-autoscaler"));
         }
+        self.start_certificates(&events);
         if self.enabled.contains("nodelifecycle") {
             self.start_node_lifecycle(pods.get(), events.of("node-controller"));
         }
@@ -402,6 +408,33 @@ impl ControllerManager {
         self.begin("horizontalpodautoscaling", queue, looks, async move { cache.synced().await });
     }
 
+    fn start_certificates(&self, events: &Recorder) {
+        let signer = self.signer.clone().filter(|_| self.enabled.contains("csrsigning"));
+        let is_cleaned = self.enabled.contains("csrcleaner");
+        if signer.is_none() && !is_cleaned {
+            return;
+        }
+        let requests = certificates::requests();
+        let events = events.of("certificate-controller");
+        if let Some(signer) = signer {
+            let planner = CertificateSigningPlanner::new(Arc::clone(&requests), signer);
+            self.start_over(&requests, "csrsigning", planner, events.clone());
+        }
+        if is_cleaned {
+            self.start_over(&requests, "csrcleaner", CertificateCleaner::new(Arc::clone(&requests)), events);
+        }
+        requests.start(&*self.cluster, &*self.env.spawner, &self.metrics);
+    }
+
+    /// Starts a controller of requests for certificates.
+    fn start_over<P: Planner>(&self, requests: &Arc<certificates::CertificateCache>, name: &'static str, planner: P, events: Recorder) {
+        let queue = self.queue(name);
+        certificates::wake(requests, &queue);
+        let looks = self.looks(name, planner, &queue, events, vec![any_cache(requests)]);
+        let requests = Arc::clone(requests);
+        self.begin(name, queue, looks, async move { requests.synced().await });
+    }
+
     fn start_node_lifecycle(&self, pods: &Arc<PodCache>, events: Recorder) {
         let executor = Executor::new(Arc::clone(&self.cluster), Arc::clone(&self.env.rng), events);
         let controller = NodeLifecycle::new(Arc::clone(&self.cluster), Arc::clone(pods), executor, &self.env, &self.metrics);
@@ -588,7 +621,7 @@ mod tests {
             ("*,-*", ""),
             (
                 "*,-node,-scheduler,-podgc,-nodelifecycle,-disruption",
-                "cronjob,daemonset,deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,job,namespace,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,\
+                "cronjob,csrcleaner,csrsigning,daemonset,deployment,endpoint,endpointslice,garbagecollector,horizontalpodautoscaling,job,namespace,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,\
                  root-ca-cert-publisher,service,statefulset",
             ),
             ("-podgc", ""),
@@ -602,7 +635,7 @@ mod tests {
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let error = Enabled::parse("*,-deployments").expect_err("no such controller");
         assert!(
-            error.to_string().starts_with(r#""-deployments" is not a controller; known are cronjob, daemonset, deployment, disruption"#),
+            error.to_string().starts_with(r#""-deployments" is not a controller; known are cronjob, csrcleaner, csrsigning, daemonset, deployment, disruption"#),
             "{error}"
         );
     }

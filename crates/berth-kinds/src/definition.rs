@@ -62,6 +62,8 @@ pub struct Version {
     pub schema: Structural,
     /// Whether it has a status, which `/status` alone writes.
     pub status: bool,
+    /// Whether `/approval` writes the conditions of its status.
+    pub approval: bool,
     /// What `/scale` reads and writes. `None`: it has no such subresource.
     pub scale: Option<ScalePaths>,
     /// What a Table shows besides the name.

@@ -9,7 +9,10 @@ use berth_api::{
     own_annotations, pod,
 };
 use berth_identity::{GroupResource, GroupVersionKind};
-use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use k8s_openapi::{
+    api::core::v1::PodTemplateSpec,
+    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+};
 use serde_json::{Map, Value};
 use std::{any::Any, fmt};
 
@@ -62,6 +65,11 @@ impl Document {
     #[must_use]
     pub fn content(&self) -> &Content {
         &self.content
+    }
+
+    /// The same, to change.
+    pub fn content_mut(&mut self) -> &mut Content {
+        &mut self.content
     }
 
     /// The template of its pods. `None`: the kind has none, or it cannot be read.
@@ -147,8 +155,8 @@ impl Document {
         judged.collect()
     }
 
-    /// What `/status` cannot change is as it was.
-    fn prepare_status(&mut self, old: &Self) {
+    /// What `/status` and `/approval` cannot change is as it was.
+    fn prepare_status(&mut self, old: &Self, subresource: Subresource) {
         let status = self.content.members_mut().remove("status");
         self.content.value_mut().clone_from(old.content.members());
         self.content.members_mut().remove("status");
@@ -158,8 +166,10 @@ impl Document {
             let (managed_fields, resource_version) = (meta.managed_fields.take(), meta.resource_version.take());
             *meta = ObjectMeta { managed_fields, resource_version, ..old.meta().clone() };
         }
-        if let Some(strategy) = self.strategy() {
-            strategy.prepare_status_update(&mut self.content, &old.content);
+        match self.strategy() {
+            Some(strategy) if subresource == Subresource::Approval => strategy.prepare_approval(&mut self.content, &old.content),
+            Some(strategy) => strategy.prepare_status_update(&mut self.content, &old.content),
+            None => (),
         }
     }
 }
@@ -203,7 +213,7 @@ impl ObjectStrategy for Document {
     fn prepare_update(&mut self, old: &dyn Object, subresource: Option<Subresource>, _: &FeatureGates) {
         let old = Self::same_kind(old);
         match subresource {
-            Some(Subresource::Status) => self.prepare_status(old),
+            Some(subresource @ (Subresource::Status | Subresource::Approval)) => self.prepare_status(old, subresource),
             Some(Subresource::Finalize) => (),
             _ => {
                 if self.kind.version().status {
@@ -213,6 +223,13 @@ impl ObjectStrategy for Document {
                     strategy.prepare_update(&mut self.content, &old.content);
                 }
             }
+        }
+    }
+
+    fn stamp(&mut self, old: Option<&dyn Object>, now: &Time) {
+        let old = old.map(Self::same_kind);
+        if let Some(strategy) = self.strategy() {
+            strategy.stamp(&mut self.content, old.map(|old| &old.content), now);
         }
     }
 
@@ -230,7 +247,7 @@ impl ObjectStrategy for Document {
         let old = Self::same_kind(old);
         let mut faults = self.schema_faults(Some(old));
         faults.extend(self.scale_faults());
-        let of_status = subresource.filter(|subresource| *subresource == Subresource::Status);
+        let of_status = subresource.filter(|subresource| matches!(subresource, Subresource::Status | Subresource::Approval));
         faults.extend(self.strategy().into_iter().flat_map(|strategy| strategy.validate_update(&self.content, &old.content, of_status)));
         faults
     }

@@ -3,13 +3,19 @@
 //! Type and metadata are typed in both forms. In the native form, so is everything else: the schema reads a value as upstream's Go types do. It does
 //! that as a `serde` seed, so that the reader of typed objects finds wrong types, unknown fields and nulls here too.
 
-use crate::{Additional, Content, Structural, Type, structural::QUANTITY};
+use crate::{
+    Additional, Content, Structural, Type,
+    structural::{QUANTITY, Wire},
+};
 use berth_api::decode::{DecodeError, decode_by};
 use berth_api::normal::Normal;
-use k8s_openapi::apimachinery::pkg::{
-    api::resource::Quantity,
-    apis::meta::v1::{ObjectMeta, Time},
-    util::intstr::IntOrString,
+use k8s_openapi::{
+    ByteString,
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{ObjectMeta, Time},
+        util::intstr::IntOrString,
+    },
 };
 use serde::{
     Deserialize, Deserializer, Serialize,
@@ -122,12 +128,15 @@ fn member<'de, A: MapAccess<'de>>(schema: &Structural, name: String, map: &mut A
     Ok(())
 }
 
-/// A required member that is absent is empty.
+/// A required member that is absent is empty, and one that is written as null where it is empty is null.
 fn add_required(schema: &Structural, to: &mut Map<String, Value>) {
     let is_meta = |name: &str| matches!(name, "apiVersion" | "kind" | "metadata");
     for name in schema.required.iter().filter(|name| !is_meta(name)) {
         let Some(property) = schema.properties.get(name) else { continue };
         to.entry(name.as_str()).or_insert_with(|| property.empty());
+    }
+    for (name, _) in schema.properties.iter().filter(|(_, property)| property.wire == Wire::Null) {
+        to.entry(name.as_str()).or_insert(Value::Null);
     }
 }
 
@@ -179,6 +188,7 @@ impl<'de> DeserializeSeed<'de> for Typed<'_> {
         match (schema.kind, schema.format.as_str()) {
             (Some(Type::String), QUANTITY) => tree(Quantity::deserialize(from)?),
             (Some(Type::String), "date-time") => tree(Time::deserialize(from)?),
+            (Some(Type::String), "byte") => tree(ByteString::deserialize(from)?),
             (Some(Type::String), _) => String::deserialize(from).map(Value::from),
             (Some(Type::Boolean), _) => bool::deserialize(from).map(Value::from),
             (Some(Type::Integer), "int32") => i32::deserialize(from).map(Value::from),

@@ -2,6 +2,7 @@
 
 use crate::Content;
 use berth_api::{FieldError, Subresource};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// A few rules of one kind, in code. A custom resource has none. Each method has the result of a kind without such rules.
 pub trait Strategy: Send + Sync + 'static {
@@ -17,12 +18,18 @@ pub trait Strategy: Send + Sync + 'static {
     /// Before validation of a write to `/status`. All but metadata and status has been taken from `old`.
     fn prepare_status_update(&self, _object: &mut Content, _old: &Content) {}
 
+    /// Before validation of a write to `/approval`. All but metadata and status has been taken from `old`.
+    fn prepare_approval(&self, _object: &mut Content, _old: &Content) {}
+
+    /// Records times that only the server knows. Before validation of a create, and of every update but `/finalize`. `old` is absent on create.
+    fn stamp(&self, _object: &mut Content, _old: Option<&Content>, _now: &Time) {}
+
     /// The faults of a new object, without those of the schema and of generic metadata.
     fn validate(&self, _object: &Content) -> Vec<FieldError> {
         Vec::new()
     }
 
-    /// The faults of an update through the object's endpoint or through `/status`.
+    /// The faults of an update through the object's endpoint, `/status` or `/approval`.
     fn validate_update(&self, object: &Content, _old: &Content, subresource: Option<Subresource>) -> Vec<FieldError> {
         if subresource.is_none() { self.validate(object) } else { Vec::new() }
     }

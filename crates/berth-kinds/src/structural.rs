@@ -189,6 +189,8 @@ pub(crate) enum Wire {
     OmitEmpty,
     /// Always, if need be as an empty object (a struct held by value).
     Always,
+    /// Always, as null if it is empty (a list without `omitempty`).
+    Null,
 }
 
 impl Type {

@@ -220,6 +220,7 @@ impl Simulation {
             provision_latency: PROVISION_LATENCY,
             load_balancer_range: "198.51.100.0/24".parse().expect("a range"),
             providers: Arc::new(self.analyses),
+            signer: None,
             follower: Some(Arc::<ControllerLog>::clone(&self.log) as Arc<dyn PlanObserver>),
             second_writers: SecondWriters::Ignore,
         }

@@ -72,6 +72,10 @@ fn unfilled_roles() -> Vec<ClusterRole> {
         role("system:public-info-viewer", vec![paths(HEALTH_PATHS)]),
         role("system:service-account-issuer-discovery", vec![paths(ISSUER_PATHS)]),
         role("system:auth-delegator", auth_delegator_rules()),
+        approver("kube-apiserver-client"),
+        approver("kube-apiserver-client-kubelet"),
+        approver("kubelet-serving"),
+        approver("legacy-unknown"),
     ]
 }
 
@@ -133,6 +137,7 @@ fn view_rules() -> Vec<PolicyRule> {
         rule("events.k8s.io", &["events"], READ),
         rule("networking.k8s.io", &["ingresses", "ingresses/status", "networkpolicies"], READ),
         rule("policy", &["poddisruptionbudgets", "poddisruptionbudgets/status"], READ),
+        rule("resource.k8s.io", &["resourceclaims", "resourceclaims/status", "resourceclaimtemplates"], READ),
     ]
 }
 
@@ -164,6 +169,7 @@ fn edit_rules() -> Vec<PolicyRule> {
         rule("coordination.k8s.io", &["leases"], ALL),
         rule("networking.k8s.io", &["ingresses", "networkpolicies"], WRITE),
         rule("policy", &["poddisruptionbudgets"], WRITE),
+        rule("resource.k8s.io", &["resourceclaims", "resourceclaimtemplates"], WRITE),
     ]
 }
 
@@ -180,6 +186,15 @@ fn basic_user_rules() -> Vec<PolicyRule> {
 
 fn auth_delegator_rules() -> Vec<PolicyRule> {
     vec![rule("authentication.k8s.io", &["tokenreviews"], CREATE), rule("authorization.k8s.io", &["subjectaccessreviews"], CREATE)]
+}
+
+/// Who may approve requests for certificates of one of Kubernetes' signers.
+fn approver(signer: &str) -> ClusterRole {
+    let signers = PolicyRule {
+        resource_names: Some(vec![format!("kubernetes.io/{signer}")]),
+        ..rule("certificates.k8s.io", &["signers"], &["approve"])
+    };
+    role(&format!("system:certificates.k8s.io:{signer}-approver"), vec![signers])
 }
 
 fn owned(words: &[&str]) -> Vec<String> {

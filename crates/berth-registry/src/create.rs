@@ -65,9 +65,15 @@ impl Registry {
         match target.subresource {
             Some(Subresource::Binding) => self.create_binding(actor, target, body, options).await,
             Some(Subresource::Eviction) => self.create_eviction(actor, target, body, options).await,
-            None | Some(Subresource::Status | Subresource::Scale | Subresource::Finalize | Subresource::Log | Subresource::Token) => {
-                Err(ApiError::MethodNotAllowed)
-            }
+            None
+            | Some(
+                Subresource::Status
+                | Subresource::Scale
+                | Subresource::Approval
+                | Subresource::Finalize
+                | Subresource::Log
+                | Subresource::Token,
+            ) => Err(ApiError::MethodNotAllowed),
         }
     }
 

@@ -137,7 +137,7 @@ pub(crate) fn group_versions(resources: &Resources) -> Vec<GroupVersion> {
 #[must_use]
 pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
     match subresource {
-        Subresource::Status | Subresource::Scale => &["get", "patch", "update"],
+        Subresource::Status | Subresource::Approval | Subresource::Scale => &["get", "patch", "update"],
         Subresource::Binding | Subresource::Eviction | Subresource::Token => &["create"],
         Subresource::Finalize => &["update"],
         Subresource::Log => &["get"],
@@ -149,6 +149,7 @@ pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
 pub fn verbs(resource: &Resource) -> &'static [&'static str] {
     match resource {
         _ if resource.is_review() => &["create"],
+        _ if resource.is_computed() => &["get", "list"],
         _ if !resource.read_only.is_empty() => &["get", "list", "watch"],
         _ if !resource.is_deleted_in_bulk => &["create", "delete", "get", "list", "patch", "update", "watch"],
         _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
@@ -217,7 +218,7 @@ fn subresource_entry(resource: &Resource, subresource: Subresource) -> ApiResour
 
 /// Returns a hash of the stored group, version and kind, from which a client notices a change of the storage version.
 fn storage_version_hash(resource: &Resource) -> String {
-    if resource.is_review() {
+    if !resource.is_stored() {
         return String::new();
     }
     let stored = resource.stored_api_version();
@@ -262,6 +263,7 @@ fn aggregated_subresource(resource: &Resource, subresource: Subresource) -> Disc
 mod tests {
     use super::*;
     use crate::resource::built_in;
+    use std::collections::BTreeSet;
 
     fn value(document: &impl serde::Serialize) -> Value {
         serde_json::to_value(document).expect("JSON")
@@ -278,6 +280,7 @@ mod tests {
                 "events.k8s.io",
                 "autoscaling",
                 "batch",
+                "certificates.k8s.io",
                 "networking.k8s.io",
                 "policy",
                 "rbac.authorization.k8s.io",
@@ -287,6 +290,7 @@ mod tests {
                 "coordination.k8s.io",
                 "node.k8s.io",
                 "discovery.k8s.io",
+                "resource.k8s.io",
                 "flowcontrol.apiserver.k8s.io",
                 "authentication.k8s.io",
                 "authorization.k8s.io"
@@ -294,11 +298,61 @@ mod tests {
         );
         let version = json!({"groupVersion": "apps/v1", "version": "v1"});
         assert_eq!(list["groups"][0], json!({"name": "apps", "versions": [version], "preferredVersion": version}));
+        let [v2, v1] = ["v2", "v1"].map(|version| json!({"groupVersion": format!("autoscaling/{version}"), "version": version}));
+        assert_eq!(list["groups"][2], json!({"name": "autoscaling", "versions": [v2, v1], "preferredVersion": v2}));
         let apps = value(&api_group(built_in(), &"apps".into()));
         assert_eq!((&apps["kind"], &apps["apiVersion"], &apps["preferredVersion"]), (&json!("APIGroup"), &json!("v1"), &version));
         assert!(built_in().discovery().group("apps").is_some());
         assert!(built_in().discovery().group("nope").is_none());
         assert!(built_in().discovery().group("").is_none());
+    }
+
+    /// What upstream lists and berth does not, as docs/deviations.md has it.
+    const NOT_LISTED: &[&str] = &[
+        "admissionregistration.k8s.io/v1 ",
+        "apiregistration.k8s.io/v1 ",
+        "apiextensions.k8s.io/v1 ",
+        "v1 bindings ",
+        "v1 nodes/proxy ",
+        "v1 pods/attach ",
+        "v1 pods/ephemeralcontainers ",
+        "v1 pods/exec ",
+        "v1 pods/portforward ",
+        "v1 pods/proxy ",
+        "v1 pods/resize ",
+        "v1 services/proxy ",
+    ];
+
+    /// One line for a resource or subresource, as `testdata/upstream/discovery.txt` has it.
+    fn line(version: &GroupVersion, entry: &Value) -> String {
+        let text = |name: &str| entry[name].as_str().unwrap_or_default().to_owned();
+        let list = |name: &str| entry[name].as_array().into_iter().flatten().filter_map(Value::as_str).collect::<Vec<_>>().join(",");
+        let or_none = |text: String| if text.is_empty() { "-".to_owned() } else { text };
+        let kind_version = match (text("group").as_str(), text("version").as_str()) {
+            ("", version) => version.to_owned(),
+            (group, version) => format!("{group}/{version}"),
+        };
+        let scope = if entry["namespaced"] == true { "namespaced" } else { "cluster" };
+        let mut cells = vec![version.to_string(), text("name"), text("kind"), or_none(kind_version), scope.to_owned()];
+        cells.extend([text("singularName"), list("verbs"), list("shortNames"), list("categories")].map(or_none));
+        cells.join(" ")
+    }
+
+    /// Recorded from a real 1.36.2.
+    #[test]
+    fn what_upstream_lists_is_listed_in_the_same_way() {
+        let is_listed = |line: &&str| !NOT_LISTED.iter().any(|start| line.starts_with(start));
+        let recorded = include_str!("../../../testdata/upstream/discovery.txt").lines().filter(|line| !line.starts_with('#'));
+        let wanted: BTreeSet<String> = recorded.filter(is_listed).map(ToOwned::to_owned).collect();
+        let of_version = |version: GroupVersion| {
+            let entries = value(&resource_list(built_in(), &version))["resources"].as_array().cloned().unwrap_or_default();
+            entries.iter().map(|entry| line(&version, entry)).collect::<Vec<_>>()
+        };
+        let listed = group_versions(built_in()).into_iter().flat_map(of_version);
+        let listed: BTreeSet<String> = listed.filter(|line| is_listed(&line.as_str())).collect();
+        let missing: Vec<_> = wanted.difference(&listed).collect();
+        let unknown: Vec<_> = listed.difference(&wanted).collect();
+        assert!(missing.is_empty() && unknown.is_empty(), "missing: {missing:#?}\nonly here: {unknown:#?}");
     }
 
     #[test]

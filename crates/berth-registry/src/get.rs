@@ -24,7 +24,9 @@ impl Registry {
         }
         let entry = self.storage.fetch(target).await?;
         match target.subresource {
-            None | Some(Subresource::Status | Subresource::Finalize) => stored::shown(&target.resource, entry).map(Current::Stored),
+            None | Some(Subresource::Status | Subresource::Approval | Subresource::Finalize) => {
+                stored::shown(&target.resource, entry).map(Current::Stored)
+            }
             Some(Subresource::Scale) => scale::view(target, &entry).map(Current::Made),
             Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => Err(ApiError::MethodNotAllowed),
         }

@@ -17,6 +17,7 @@ pub mod authorization;
 mod binding;
 mod bootstrap;
 mod checks;
+mod computed;
 mod configure;
 mod continuing;
 mod create;
@@ -67,6 +68,7 @@ pub use actor::Actor;
 pub use admission::{
     Operation, Remarks,
     chain::ORDER as ADMISSION_ORDER,
+    plug_in::RequestVerifier,
     resource_quota::NAME as RESOURCE_QUOTA,
     reviewer::{AdmissionRequest, Reviewer},
 };

@@ -31,7 +31,7 @@ impl Registry {
             Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => {
                 return Err(ApiError::MethodNotAllowed);
             }
-            None | Some(Subresource::Status | Subresource::Finalize) => (),
+            None | Some(Subresource::Status | Subresource::Approval | Subresource::Finalize) => (),
         }
         if let Patch::Apply(bytes) = &patch {
             return self.apply(actor, target, bytes, options, checked).await;

@@ -1,7 +1,7 @@
 //! The API over one store: the context of its verbs.
 
 use crate::{
-    Actor, ApiError, Pressure, ResourceTable, Resources, Reviewer, Subresource, WriteOptions,
+    Actor, ApiError, Pressure, RequestVerifier, ResourceTable, Resources, Reviewer, Subresource, WriteOptions,
     admission::plug_in::Chain,
     allocation::ServiceRanges,
     authorization::{Authorizer, OwnWrites},
@@ -162,6 +162,13 @@ impl Registry {
     /// Returns the API for follow-up writes of a reviewed write.
     pub(crate) fn reviewed(&self) -> Self {
         self.clone().with_reviewers(Vec::new())
+    }
+
+    /// Returns it with a check of signatures of requests for certificates. Without it, they are not checked.
+    #[must_use]
+    pub fn with_request_verifier(mut self, verifier: Arc<dyn RequestVerifier>) -> Self {
+        self.chain.verifier = Some(verifier);
+        self
     }
 
     /// Returns the same API with these ranges for addresses and ports.

@@ -28,7 +28,7 @@ impl Registry {
             Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token) => {
                 return Err(ApiError::MethodNotAllowed);
             }
-            None | Some(Subresource::Status | Subresource::Finalize) => (),
+            None | Some(Subresource::Status | Subresource::Approval | Subresource::Finalize) => (),
         }
         let author = self.author(actor, options, target.subresource);
         let mut incoming = self.read_body(&target.resource, body, checked.validation, &mut Since(author.now)).await?;

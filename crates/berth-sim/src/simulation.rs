@@ -304,6 +304,7 @@ impl Simulation {
                 provision_latency: PROVISION_LATENCY,
                 load_balancer_range,
                 providers,
+                signer: None,
                 follower: None,
                 second_writers: SecondWriters::Ignore,
             }

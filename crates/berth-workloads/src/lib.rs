@@ -6,6 +6,7 @@
 pub mod analysis;
 pub mod autoscaler;
 pub mod cause;
+pub mod certificate;
 pub mod claim;
 pub mod counts;
 pub mod cron_job;

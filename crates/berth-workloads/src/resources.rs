@@ -61,6 +61,9 @@ pub const BUDGETS: GroupResource = GroupResource::from_static("policy", "poddisr
 /// HorizontalPodAutoscalers.
 pub const AUTOSCALERS: GroupResource = GroupResource::from_static("autoscaling", "horizontalpodautoscalers");
 
+/// CertificateSigningRequests.
+pub const CERTIFICATE_REQUESTS: GroupResource = GroupResource::from_static("certificates.k8s.io", "certificatesigningrequests");
+
 /// The API version of the core group.
 pub const CORE_V1: GroupVersion = GroupVersion::from_static("", "v1");
 /// The API version of the kinds that roll out.
@@ -86,7 +89,7 @@ pub const EVENT: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Eve
 pub const POD: GroupVersionKind = GroupVersionKind::from_static("", "v1", "Pod");
 
 /// The resources that plans write to, and the kinds of their objects.
-static KINDS: [(GroupResource, &str); 18] = [
+static KINDS: [(GroupResource, &str); 19] = [
     (PODS, "Pod"),
     (REPLICA_SETS, "ReplicaSet"),
     (REPLICATION_CONTROLLERS, "ReplicationController"),
@@ -105,6 +108,7 @@ static KINDS: [(GroupResource, &str); 18] = [
     (AUTOSCALERS, "HorizontalPodAutoscaler"),
     (JOBS, "Job"),
     (CRON_JOBS, "CronJob"),
+    (CERTIFICATE_REQUESTS, "CertificateSigningRequest"),
 ];
 
 /// A resource in version `v1`, which berth's controllers use for all resources.

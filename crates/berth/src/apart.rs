@@ -88,6 +88,7 @@ pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCod
                 provision_latency,
                 load_balancer_range,
                 providers: analyses.providers(),
+                signer: None,
                 follower: None,
                 second_writers: SecondWriters::Stop,
             }

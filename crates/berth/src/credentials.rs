@@ -3,7 +3,7 @@
 use berth_apiserver::{
     Credentials, Pki, PkiOptions, TlsError,
     credentials::{AccountKeys, CredentialFiles, Following, ISSUER},
-    pki::{AUTHORITY_FILE, Pair, certificates},
+    pki::{self, AUTHORITY_FILE, Authority, Pair, certificates},
 };
 use berth_registry::Registry;
 use berth_store::env::{Clock, Env};
@@ -83,6 +83,8 @@ pub(crate) struct Identity {
     pub(crate) authorities: Vec<String>,
     /// The administrator's certificate. `None`: other programs create them.
     pub(crate) admin: Option<Pair>,
+    /// The authority of clients' certificates with its key. `None`: this program does not have the key.
+    pub(crate) signing: Option<Authority>,
 }
 
 impl CredentialOptions {
@@ -126,7 +128,7 @@ impl CredentialOptions {
             let following = Following::read(self.files(), own)?;
             let authorities = certificates(&following.credentials().client_authorities);
             let root_ca_file = self.root_ca_file.as_ref().unwrap_or(path).clone();
-            return Ok(Identity { following, root_ca_file, authorities, admin: None });
+            return Ok(Identity { following, root_ca_file, authorities, admin: None, signing: None });
         }
         let folder = data_dir.join("pki");
         let options = PkiOptions { folder: &folder, bind, extra_names, now: env.clock.now() };
@@ -135,7 +137,8 @@ impl CredentialOptions {
         own.account_keys.issuers.clone_from(&self.service_account_issuer);
         let root_ca_file = self.root_ca_file.clone().unwrap_or_else(|| folder.join(AUTHORITY_FILE));
         let following = Following::read(self.files(), own)?;
-        Ok(Identity { following, root_ca_file, authorities: vec![pki.ca_certificate], admin: Some(pki.admin) })
+        let signing = pki::authority(&folder, env.clock.now());
+        Ok(Identity { following, root_ca_file, authorities: vec![pki.ca_certificate], admin: Some(pki.admin), signing })
     }
 }
 

@@ -1,6 +1,7 @@
 //! `berth up`: connects the parts and prints the progress.
 
 mod leading;
+mod signing;
 mod store;
 
 use self::{
@@ -30,10 +31,11 @@ use berth_apiserver::{
     Access, CheckError, Config, Failure, Found, Limits, Readiness, Server, Storage,
     audit::{self, AuditLog},
     auth::{Anonymous, parse_token_file},
-    pki::Pair,
+    pki::{Pair, Verifier},
 };
 use berth_controllers::{
     Cluster,
+    certificates::CertificateSigner,
     election::{Gate, Leader},
     events::Recorder,
     guard::SecondWriters,
@@ -270,7 +272,8 @@ impl Plane {
         }
         let mut registry =
             Registry::new(Arc::clone(&store), table, Arc::clone(&env.clock), Arc::clone(&env.rng), Arc::clone(&settings.api_gates))
-                .with_service_ranges(ranges);
+                .with_service_ranges(ranges)
+                .with_request_verifier(Arc::new(Verifier));
         registry = registry.with_history_shares(options.history_bytes as u64);
         if let Some(watermark) = options.memory_bytes.or_else(memory::default_watermark).filter(|bytes| 0 < *bytes) {
             let pressure = Pressure::default();
@@ -347,10 +350,11 @@ impl Plane {
         let is_late_possible = options.store == StoreKind::Etcd && !is_untouched && settings.controllers.any_managed();
         let leader = if is_late_possible { Some(lead(&registry, &env).await?) } else { None };
         let gate = leader.as_ref().map(Leader::gate);
-        let (controllers, lags) = start_controllers(options, &settings, &registry, gate, &env, &metrics)?;
+        let signer = signing::signer(identity.signing, &env);
+        let (controllers, lags) = start_controllers(options, &settings, &registry, gate, signer, &env, &metrics)?;
         let leading = leader.map(|leader| Leading::start(leader, &faults));
         let are_synced = Arc::<AtomicBool>::default();
-        check_controllers(&readiness, &controllers, &are_synced, lags);
+        check_controllers(&readiness, &settings.controllers, &controllers, &are_synced, lags);
         readiness.set_ready();
         let controller_gates = settings.controller_gates;
         let threads = [of_controllers, of_users];
@@ -449,6 +453,7 @@ fn start_controllers(
     settings: &Settings,
     registry: &Registry,
     gate: Option<Gate>,
+    signer: Option<Arc<dyn CertificateSigner>>,
     env: &Env,
     metrics: &prometheus::Registry,
 ) -> Outcome<(Arc<Metrics>, Arc<Lags>)> {
@@ -464,6 +469,7 @@ fn start_controllers(
         provision_latency: options.control.volume_provision_latency,
         load_balancer_range: options.control.load_balancer_range,
         providers: settings.analyses.providers(),
+        signer,
         follower: None,
         second_writers: SecondWriters::Ignore,
     };
@@ -486,16 +492,24 @@ fn start_controllers(
 /// hangs does nothing more.
 ///
 /// Caches that start later, for the first budget or a new kind, hold back only their controllers. The server continues to serve.
-fn check_controllers(readiness: &Readiness, metrics: &Arc<Metrics>, are_synced: &Arc<AtomicBool>, lags: Arc<Lags>) {
+fn check_controllers(readiness: &Readiness, enabled: &Enabled, metrics: &Arc<Metrics>, are_synced: &Arc<AtomicBool>, lags: Arc<Lags>) {
     let (caches, looks, are_synced) = (Arc::clone(metrics), Arc::clone(metrics), Arc::clone(are_synced));
     readiness.add("informer-sync", Failure::Unready, move || {
         let is_synced = are_synced.load(Ordering::Acquire);
         ready(if is_synced { keeping_up(&lags.longer_than(LAG_MAX)) } else { Err(unsynced(&caches.unsynced())) })
     });
-    readiness.add("controllers", Failure::Dead, move || {
+    let hanging = move |metrics: &Metrics| {
         let why = |(queue, age): (String, Duration)| CheckError(format!("{queue} has reconciled one object for {} s", age.as_secs()));
-        ready(looks.hanging(RECONCILE_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
-    });
+        ready(metrics.hanging(RECONCILE_MAX).map_or(Ok(()), |hanging| Err(why(hanging))))
+    };
+    let component = Arc::clone(metrics);
+    readiness.add("controllers", Failure::Dead, move || hanging(&looks));
+    if enabled.any_managed() {
+        readiness.add_component("controller-manager", move || hanging(&component));
+    }
+    if enabled.contains("scheduler") {
+        readiness.add_component("scheduler", || ready(Ok(())));
+    }
 }
 
 fn unsynced(unsynced: &[GroupResource]) -> CheckError {

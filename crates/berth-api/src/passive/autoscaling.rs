@@ -20,6 +20,13 @@ use k8s_openapi::{
 
 /// The default target in percent of the requested CPU, without a metric.
 const UTILIZATION: i32 = 80;
+/// Annotations that only `autoscaling/v1` has: fields of this version.
+const V1_ANNOTATIONS: [&str; 4] = [
+    "autoscaling.alpha.kubernetes.io/behavior",
+    "autoscaling.alpha.kubernetes.io/conditions",
+    "autoscaling.alpha.kubernetes.io/current-metrics",
+    "autoscaling.alpha.kubernetes.io/metrics",
+];
 const METRIC_TYPES: &[&str] = &["ContainerResource", "External", "Object", "Pods", "Resource"];
 const TARGET_TYPES: &[&str] = &["AverageValue", "Utilization", "Value"];
 const SELECT_POLICIES: &[&str] = &["Disabled", "Max", "Min"];
@@ -46,6 +53,12 @@ impl Kind for HorizontalPodAutoscaler {
             set_rules(behavior.scale_down.get_or_insert_default(), None, &[("Percent", 100)]);
         }
         self.status.get_or_insert_default();
+        if let Some(annotations) = &mut self.metadata.annotations {
+            annotations.retain(|name, _| !V1_ANNOTATIONS.contains(&name.as_str()));
+            if annotations.is_empty() {
+                self.metadata.annotations = None;
+            }
+        }
     }
 
     fn prepare_create(&mut self, _gates: &FeatureGates) {

@@ -17,7 +17,7 @@ mod tests;
 mod update;
 pub(crate) mod validate;
 
-pub use validate::{check_port_name, validate_container_limits, validate_tolerations};
+pub use validate::{check_port_name, validate_container_limits, validate_node_selector, validate_tolerations};
 
 pub(crate) mod warnings;
 

@@ -2,6 +2,7 @@
 
 mod admission;
 mod bodies;
+mod components;
 mod documents;
 mod logs;
 mod objects;

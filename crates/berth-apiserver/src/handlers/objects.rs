@@ -3,7 +3,7 @@
 use super::{
     Exchange,
     bodies::{WORK_OF_STORED_MAX, apply_to_json, converted, read_json, read_json_for, stored_work, to_json},
-    logs, reviews, tokens,
+    components, logs, reviews, tokens,
     watches::{end_of_watch, follow_timeout, share_of_watches},
     with_warnings,
 };
@@ -39,6 +39,9 @@ pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body:
     let resource = exchange.resources.find(&at.resource).ok_or_else(|| unknown(exchange, at))?;
     if resource.is_review() {
         return reviews::answer(exchange, at, resource, body).boxed().await;
+    }
+    if resource.is_computed() {
+        return components::answer(exchange, at, resource).boxed().await;
     }
     match at.name.as_deref() {
         None => collection(exchange, at, resource, body).boxed().await,
@@ -91,7 +94,7 @@ async fn object(
         return watch(exchange, at, Collection { resource: Arc::clone(resource), namespace }, Some(name)).await;
     }
     let target = Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource };
-    let is_view = matches!(subresource, None | Some(Subresource::Status | Subresource::Scale));
+    let is_view = matches!(subresource, None | Some(Subresource::Status | Subresource::Scale | Subresource::Approval));
     let is_action = matches!(subresource, Some(Subresource::Binding | Subresource::Eviction | Subresource::Log | Subresource::Token));
     // Most requests are gets. The much larger futures of other requests are boxed, so that those of gets stay small.
     match *exchange.method {

@@ -1,6 +1,7 @@
 //! Two users with different roles send every verb for every resource and subresource of discovery.
 
 use crate::common::{Client, TestServer};
+use berth_api::k8s_openapi::ByteString;
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
 
@@ -20,6 +21,7 @@ view: get list watch: discovery.k8s.io: endpointslices
 view: get list watch: networking.k8s.io: ingresses ingresses/status networkpolicies
 view: get list watch: events.k8s.io: events
 view: get list watch: policy: poddisruptionbudgets poddisruptionbudgets/status
+view: get list watch: resource.k8s.io: resourceclaims resourceclaims/status resourceclaimtemplates
 edit: get list watch: : secrets
 edit: create delete deletecollection patch update: : pods serviceaccounts services persistentvolumeclaims configmaps secrets events
 edit: create: : pods/eviction serviceaccounts/token
@@ -31,6 +33,7 @@ edit: create delete deletecollection get list patch update watch: coordination.k
 edit: create delete deletecollection patch update: autoscaling: horizontalpodautoscalers
 edit: create delete deletecollection patch update: networking.k8s.io: ingresses networkpolicies
 edit: create delete deletecollection patch update: policy: poddisruptionbudgets
+edit: create delete deletecollection patch update: resource.k8s.io: resourceclaims resourceclaimtemplates
 ";
 
 /// The cluster-wide rights of every authenticated user.
@@ -136,6 +139,13 @@ fn body(entry: &Entry, namespace: &str) -> Value {
         (_, "VolumeAttachment") => json!({"spec": {"attacher": "a.b", "nodeName": "x", "source": {"persistentVolumeName": "x"}}}),
         (_, "VolumeAttributesClass") => json!({"driverName": "a.b", "parameters": {"a": "b"}}),
         (_, "RuntimeClass") => json!({"handler": "a"}),
+        (_, "CertificateSigningRequest") => {
+            let request = include_bytes!("../../../berth-api/src/certificates/request.pem").to_vec();
+            json!({"spec": {"request": ByteString(request), "signerName": "example.com/x", "usages": ["any"]}})
+        }
+        (_, "ResourceSlice") => {
+            json!({"spec": {"driver": "a.b", "pool": {"name": "p", "resourceSliceCount": 1}, "allNodes": true}})
+        }
         (_, "FlowSchema") => json!({"spec": {"priorityLevelConfiguration": {"name": "x"}}}),
         (_, "PriorityLevelConfiguration") => json!({"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}}),
         (_, "HorizontalPodAutoscaler") => {

@@ -127,6 +127,7 @@ impl Running {
             provision_latency: PROVISION_LATENCY,
             load_balancer_range,
             providers: Arc::new(NoProviders),
+            signer: None,
             follower: None,
             second_writers,
         }

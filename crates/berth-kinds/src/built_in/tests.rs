@@ -1,4 +1,6 @@
+mod devices;
 mod kept;
+mod requests;
 mod workloads;
 
 use super::{ingress, ingress_class, network_policy, volume_attributes_class::volume_attributes_class};

@@ -15,6 +15,8 @@ pub(crate) const QUANTITY: &str = "quantity";
 pub(super) const OMIT_EMPTY: &str = "x-berth-omit-empty";
 /// Marks a field that upstream's Go types always write (a struct held by value).
 pub(super) const ALWAYS: &str = "x-berth-always";
+/// Marks a field that upstream's Go types write as null where it is empty (a list or a pointer without `omitempty`).
+pub(super) const NULL: &str = "x-berth-null";
 /// Marks a field that OpenAPI requires, and that upstream's Go types can lack (a pointer).
 pub(super) const POINTER: &str = "x-berth-pointer";
 
@@ -161,7 +163,8 @@ impl<'a> Reading<'a> {
             Some(name) if name.ends_with(".Quantity") => {
                 Structural { kind: Some(Type::String), format: QUANTITY.to_owned(), ..Structural::default() }
             }
-            Some(name) if name.ends_with(".RawExtension") => Structural { kind: Some(Type::Object), ..Structural::default() },
+            // Any JSON: the kind judges it.
+            Some(name) if name.ends_with(".RawExtension") => Structural::default(),
             Some(name) if name.ends_with(".Time") => {
                 Structural { kind: Some(Type::String), format: "date-time".to_owned(), ..Structural::default() }
             }
@@ -210,7 +213,7 @@ fn referred(members: &Map<String, Value>) -> Option<&str> {
 fn remove_marks(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            members.retain(|name, _| ![OMIT_EMPTY, ALWAYS, POINTER].contains(&name.as_str()));
+            members.retain(|name, _| ![OMIT_EMPTY, ALWAYS, NULL, POINTER].contains(&name.as_str()));
             members.values_mut().for_each(remove_marks);
         }
         Value::Array(list) => list.iter_mut().for_each(remove_marks),

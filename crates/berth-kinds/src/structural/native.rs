@@ -1,6 +1,6 @@
 //! The normal form of upstream's Go types: what their encoder leaves out, and what it always writes.
 
-use super::{Additional, Structural, Type, Wire};
+use super::{Additional, Structural, Type, Wire, components::QUANTITY};
 use serde_json::{Map, Value};
 
 impl Structural {
@@ -13,6 +13,7 @@ impl Structural {
             Some(Type::Array) => Value::Array(Vec::new()),
             Some(Type::Boolean) => false.into(),
             Some(Type::Integer | Type::Number) => 0.into(),
+            Some(Type::String) if self.format == QUANTITY => "0".into(),
             Some(Type::String) => "".into(),
             Some(Type::Object) => {
                 let required = self.required.iter().filter_map(|name| Some((name.clone(), self.properties.get(name)?.empty())));
@@ -30,10 +31,15 @@ impl Structural {
                     if property.wire == Wire::Always {
                         members.entry(name.as_str()).or_insert_with(|| property.empty());
                     }
+                    if property.wire == Wire::Null {
+                        members.entry(name.as_str()).or_insert(Value::Null);
+                    }
                     let Some(value) = members.get_mut(name) else { continue };
                     property.normalize(value);
-                    if property.wire == Wire::OmitEmpty && is_empty(value) {
-                        members.remove(name);
+                    match property.wire {
+                        Wire::OmitEmpty if is_empty(value) => drop(members.remove(name)),
+                        Wire::Null if is_empty(value) => *value = Value::Null,
+                        _ => (),
                     }
                 }
                 if let Additional::Of(schema) = &self.additional {

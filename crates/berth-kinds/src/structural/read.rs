@@ -441,10 +441,11 @@ impl Structural {
     /// As upstream's Go types write the fields of the kind: members of the schema that are not published.
     pub(super) fn set_wire(&mut self, members: &Map<String, Value>) {
         let has = |name: &str| members.get(name) == Some(&Value::Bool(true));
-        self.wire = match (has(super::components::OMIT_EMPTY), has(super::components::ALWAYS)) {
-            (true, _) => Wire::OmitEmpty,
-            (false, true) => Wire::Always,
-            (false, false) => Wire::Plain,
-        };
+        let marks = [
+            (super::components::OMIT_EMPTY, Wire::OmitEmpty),
+            (super::components::ALWAYS, Wire::Always),
+            (super::components::NULL, Wire::Null),
+        ];
+        self.wire = marks.into_iter().find(|(mark, _)| has(mark)).map_or(Wire::Plain, |(_, wire)| wire);
     }
 }

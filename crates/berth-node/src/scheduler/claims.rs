@@ -179,6 +179,9 @@ impl Claims {
     }
 
     pub(super) fn verdict(&self, pod: &PodInfo) -> Verdict {
+        if let Some(claim) = &pod.wishes().device_claim {
+            return Verdict::Held { why: format!("cannot allocate all claims: berth allocates no devices ({claim})") };
+        }
         let mut needs = VolumeNeeds::default();
         for name in &pod.claims {
             let key = ObjectKey::new(&pod.namespace, name);

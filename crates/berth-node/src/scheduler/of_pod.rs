@@ -47,6 +47,7 @@ fn spec(spec: &PodSpec) -> WireSpec {
             scheduler_name: spec.scheduler_name.clone().unwrap_or_default(),
             node_selector: spec.node_selector.clone().unwrap_or_default(),
             tolerations: spec.tolerations.clone().unwrap_or_default(),
+            resource_claims: spec.resource_claims.clone().unwrap_or_default(),
             topology_spread_constraints: spec.topology_spread_constraints.clone(),
             ..WireSpec::default()
         }

@@ -10,8 +10,8 @@ use berth_api::{
     decode::from_json,
     k8s_openapi::{
         api::core::v1::{
-            NodeSelectorTerm, PodAffinityTerm, PodCondition, PreferredSchedulingTerm, Taint, Toleration, TopologySpreadConstraint,
-            WeightedPodAffinityTerm,
+            NodeSelectorTerm, PodAffinityTerm, PodCondition, PodResourceClaim, PreferredSchedulingTerm, Taint, Toleration,
+            TopologySpreadConstraint, WeightedPodAffinityTerm,
         },
         apimachinery::pkg::apis::meta::v1::Time,
     },
@@ -93,6 +93,8 @@ pub struct Wishes {
     pub preferred_nodes: Vec<PreferredSchedulingTerm>,
     /// Taints that it does not mind.
     pub tolerations: Vec<Toleration>,
+    /// Its claim to devices, which berth does not allocate: `resource claim "gpu"`.
+    pub device_claim: Option<String>,
     /// How evenly it and pods like it are to be spread.
     pub spread: Vec<SpreadConstraint>,
     /// The set of pods that controls it.
@@ -107,6 +109,7 @@ static NONE: Wishes = Wishes {
     node_terms: None,
     preferred_nodes: Vec::new(),
     tolerations: Vec::new(),
+    device_claim: None,
     spread: Vec::new(),
     owner: None,
     conditions: Vec::new(),
@@ -357,6 +360,7 @@ pub(super) struct WireSpec {
     pub(super) tolerations: Vec<Toleration>,
     pub(super) affinity: Option<WireAffinity>,
     pub(super) volumes: Option<Vec<PodVolume>>,
+    pub(super) resource_claims: Vec<PodResourceClaim>,
 }
 
 #[derive(Default, Deserialize)]
@@ -460,6 +464,13 @@ impl WirePod {
     }
 }
 
+/// A claim of a pod as people know it.
+fn device_claim(claim: &PodResourceClaim) -> String {
+    match (&claim.resource_claim_name, &claim.resource_claim_template_name) {
+        (Some(name), _) => format!("resource claim \"{name}\""),
+        (None, template) => format!("resource claim template \"{}\"", template.as_deref().unwrap_or_default()),
+    }
+}
 /// What a container that requests none counts for when nodes are compared.
 ///
 /// Source: kube-scheduler, `DefaultMilliCPURequest` and `DefaultMemoryRequest`.
@@ -476,6 +487,7 @@ impl WireSpec {
             node_terms: required.map(|terms| terms.node_selector_terms),
             preferred_nodes: preferred.unwrap_or_default(),
             tolerations: mem::take(&mut self.tolerations),
+            device_claim: self.resource_claims.first().map(device_claim),
             conditions,
             ..Wishes::default()
         }

@@ -4,6 +4,7 @@
 //! one write on its way through the chain.
 
 mod aggregated_roles;
+mod certificates;
 pub(crate) mod chain;
 mod classes;
 mod default_storage_class;
@@ -318,12 +319,12 @@ impl<'a> Admission<'a> {
             return;
         };
         new.prepare_update(old, door, gates);
-        if door == Some(Subresource::Status) {
+        if door != Some(Subresource::Finalize) {
             new.stamp(Some(old), &now);
         }
         metadata::restore_immutable(new.meta_mut(), old.meta());
         // A controller's write through `/status`, annotations included, is no new request to the controllers.
-        if door != Some(Subresource::Status) {
+        if !matches!(door, Some(Subresource::Status | Subresource::Approval)) {
             raise_generation(old, new);
         }
         self.removes = is_finished(new);

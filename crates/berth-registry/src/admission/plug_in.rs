@@ -2,7 +2,7 @@
 
 use super::{Admission, Charges, Entailed, Happened, quotas::Quotas, reader::Reader, reviewer::Reviewer};
 use crate::{ApiError, allocation::Allocator, authorization::Authorizer, pressure::Pressure, shares::Shares};
-use berth_api::FeatureGates;
+use berth_api::{FeatureGates, certificates::CertificateRequest};
 use berth_store::{
     Store,
     env::{Clock, Rng},
@@ -20,6 +20,8 @@ pub(crate) struct Chain {
     pub(crate) authorizer: Arc<Authorizer>,
     /// The reviewers of writes, in this order.
     pub(crate) reviewers: Arc<[Arc<dyn Reviewer>]>,
+    /// Checks signatures of requests for certificates. `None`: they are not checked.
+    pub(crate) verifier: Option<Arc<dyn RequestVerifier>>,
     pub(crate) pressure: Pressure,
     pub(crate) shares: Arc<Shares>,
     pub(super) quotas: Quotas,
@@ -45,10 +47,18 @@ impl Chain {
             gates,
             authorizer,
             reviewers: Arc::default(),
+            verifier: None,
             pressure: Pressure::default(),
             shares: Arc::default(),
         }
     }
+}
+
+/// Checks the signatures of requests for certificates, which needs cryptography.
+pub trait RequestVerifier: Send + Sync {
+    /// # Errors
+    /// Why the signature is not that of the request's key, in upstream's words.
+    fn verify(&self, request: &CertificateRequest) -> Result<(), &'static str>;
 }
 
 /// A plug-in of the chain. It takes part in the stages whose methods it implements. Each method is called for every

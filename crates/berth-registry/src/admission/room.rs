@@ -56,7 +56,7 @@ pub(super) fn purpose(admission: &Admission<'_>) -> Purpose {
     match admission.subresource() {
         _ if admission.operation == Operation::Delete || only_drops_finalizers(admission) => Purpose::Removal,
         Some(Subresource::Finalize) => Purpose::Removal,
-        Some(Subresource::Status | Subresource::Scale) => Purpose::Upkeep,
+        Some(Subresource::Status | Subresource::Approval | Subresource::Scale) => Purpose::Upkeep,
         _ if keeps_things_going(admission) => Purpose::Upkeep,
         _ => Purpose::Growth,
     }

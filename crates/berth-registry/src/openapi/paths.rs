@@ -102,7 +102,7 @@ fn of_subresource(resource: &Resource, subresource: Subresource, object: &Value,
         Subresource::Eviction => schemas.object::<Eviction>(&gvk),
         Subresource::Binding => schemas.object::<Binding>(&gvk),
         Subresource::Token => schemas.object::<TokenRequest>(&gvk),
-        Subresource::Status | Subresource::Finalize => object.clone(),
+        Subresource::Status | Subresource::Approval | Subresource::Finalize => object.clone(),
         Subresource::Log => json!({"type": "string"}),
     };
     let suffix = capitalised(subresource.as_str());
@@ -263,7 +263,7 @@ fn parameters(of: &[Parameter], place: &str) -> Vec<Value> {
 
 /// Returns the operations of a path, with their common parameters.
 fn path_item(mut operations: Map<String, Value>, resource: &Resource, in_path: &[Parameter]) -> Value {
-    if !resource.read_only.is_empty() {
+    if !resource.read_only.is_empty() || resource.is_computed() {
         operations.retain(|method, _| method == "get");
     }
     let namespace: &[Parameter] = if resource.scope == Scope::Namespaced { &[NAMESPACE] } else { &[] };

@@ -35,12 +35,15 @@ fn of_version(resource: &Resource) -> KindFields {
     });
     let mut schema = Schema::default();
     schema.add_openapi(&schemas);
-    let is_main_without_status = resource.subresources.contains(&Subresource::Status);
+    let has_status = resource.subresources.contains(&Subresource::Status);
+    // Nobody owns the spec of what is approved, as upstream.
+    let is_approved = resource.subresources.contains(&Subresource::Approval);
+    let main_ignores = [(has_status, ["status"]), (is_approved, ["spec"])];
     KindFields {
         schema,
         name,
         empty,
-        main_ignores: if is_main_without_status { paths([["status"].as_slice()]) } else { Set::default() },
+        main_ignores: paths(main_ignores.iter().filter(|(ignores, _)| *ignores).map(|(_, path)| path.as_slice())),
         status_ignores: paths([STATUS_KEEPS].into_iter().chain(resource.status_keeps.iter().copied())),
         others: BTreeMap::new(),
     }

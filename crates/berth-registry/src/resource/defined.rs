@@ -38,7 +38,11 @@ impl Resource {
         };
         let mut resource = Self::new(own, scope, Defined(kind));
         resource.stored_form = stored_form;
-        let subresources = [(version.scale.is_some(), Subresource::Scale), (version.status, Subresource::Status)];
+        let subresources = [
+            (version.approval, Subresource::Approval),
+            (version.scale.is_some(), Subresource::Scale),
+            (version.status, Subresource::Status),
+        ];
         resource.subresources = subresources.into_iter().filter(|(has, _)| *has).map(|(_, subresource)| subresource).collect();
         let field = |field: &berth_kinds::SelectableField| {
             let pointer = field.fields.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect();

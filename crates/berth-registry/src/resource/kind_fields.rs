@@ -30,7 +30,7 @@ impl KindFields {
     /// Returns the fields that an endpoint copies from the stored object.
     pub(crate) fn ignored(&self, subresource: Option<Subresource>) -> &Set {
         match subresource {
-            Some(Subresource::Status) => &self.status_ignores,
+            Some(Subresource::Status | Subresource::Approval) => &self.status_ignores,
             _ => &self.main_ignores,
         }
     }

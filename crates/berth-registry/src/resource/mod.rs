@@ -151,6 +151,7 @@ pub struct Resource {
     prefix: String,
     api_version: String,
     is_review: bool,
+    is_computed: bool,
     /// Set for a kind that was added at run time.
     added: Option<table::Life>,
     /// The facts for field ownership, after their first use.
@@ -193,6 +194,7 @@ impl Resource {
             rules: Box::new(rules),
             stored_form: None,
             is_review: false,
+            is_computed: false,
             added: None,
             fields: OnceLock::new(),
         }
@@ -250,6 +252,18 @@ impl Resource {
     #[must_use]
     pub fn is_review(&self) -> bool {
         self.is_review
+    }
+
+    /// Whether its objects are computed for each request, and cannot be written.
+    #[must_use]
+    pub fn is_computed(&self) -> bool {
+        self.is_computed
+    }
+
+    /// Whether its objects are stored.
+    #[must_use]
+    pub fn is_stored(&self) -> bool {
+        !self.is_review && !self.is_computed
     }
 
     /// `apps/v1`, `v1`.
@@ -409,6 +423,11 @@ impl Resource {
         self.is_review = true;
         self
     }
+
+    fn computed(mut self) -> Self {
+        self.is_computed = true;
+        self
+    }
 }
 
 /// Returns the key prefix of a resource that is stored at `path`.
@@ -427,9 +446,12 @@ mod tests {
         let table = built_in();
         for resource in table.all() {
             let found = [table.find(&resource.gvr()), table.by_kind(resource.gvk()), table.by_name(resource.group_resource())];
-            let wanted = [true, !resource.is_review(), !resource.is_review()].map(|is_found| is_found.then_some(resource));
+            let preferred = table.by_name(resource.group_resource()).filter(|_| resource.is_stored());
+            let wanted = [Some(resource), Some(resource).filter(|resource| resource.is_stored()), preferred];
             assert!(found.iter().zip(wanted).all(|(found, wanted)| found.map(Arc::as_ptr) == wanted.map(Arc::as_ptr)), "{resource:?}");
         }
+        let autoscalers = table.by_name(&GroupResource::from_static("autoscaling", "horizontalpodautoscalers"));
+        assert_eq!(autoscalers.map(|resource| resource.api_version()), Some("autoscaling/v2"), "the preferred version");
         assert!(table.find(&GroupVersionResource::from_static("apps", "v1beta1", "deployments")).is_none());
         assert!(table.by_kind(&GroupVersionKind::new("", "v1", "Deployment")).is_none());
         assert!(table.by_name(&GroupResource::new("", "deployments")).is_none());
@@ -470,7 +492,7 @@ mod tests {
                 (group @ "events.k8s.io", plural) => (format!("{plural}.{group}"), "v1"),
                 // None is ever stored.
                 (group @ "apiextensions.k8s.io", plural) => (format!("{plural}.{group}"), "apiextensions.k8s.io/v1beta1"),
-                (group, plural) => (format!("{plural}.{group}"), resource.api_version()),
+                (group, plural) => (format!("{plural}.{group}"), resource.stored_api_version()),
             };
             assert_eq!(place(&name), Some((resource.prefix(), form)), "{name}");
         }

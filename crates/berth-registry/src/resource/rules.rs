@@ -109,6 +109,8 @@ pub(crate) enum FormError {
     NoDocument,
     #[error("it is no event")]
     NoEvent,
+    #[error("it is no autoscaler")]
+    NoAutoscaler,
     #[error(transparent)]
     Conversion(#[from] ConversionError),
 }

@@ -38,7 +38,7 @@ impl Resources {
     pub(super) fn new(all: Vec<Arc<Resource>>) -> Self {
         let mut by_name = all.clone();
         by_name.sort_by(|a, b| order(a, b.group(), b.plural()));
-        let mut by_prefix: Vec<_> = all.iter().filter(|resource| !resource.is_review()).cloned().collect();
+        let mut by_prefix: Vec<_> = all.iter().filter(|resource| resource.is_stored()).cloned().collect();
         // Of the versions of one resource, the storage version comes first.
         by_prefix.sort_by(|a, b| a.prefix().cmp(b.prefix()).then_with(|| b.is_stored_version().cmp(&a.is_stored_version())));
         by_prefix.dedup_by(|other, first| other.prefix() == first.prefix());
@@ -55,7 +55,7 @@ impl Resources {
 
     /// Returns the stored resources.
     pub fn stored(&self) -> impl Iterator<Item = &Arc<Resource>> {
-        self.all.iter().filter(|resource| !resource.is_review())
+        self.all.iter().filter(|resource| resource.is_stored())
     }
 
     /// Returns the resource at `/apis/{group}/{version}/…/{plural}`, which may be a review.
@@ -67,7 +67,7 @@ impl Resources {
     /// Returns the resource of a stored object with these members: `apps/v1`, `Deployment`.
     #[must_use]
     pub fn by_kind(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
-        self.named(kind).filter(|resource| !resource.is_review())
+        self.named(kind).filter(|resource| resource.is_stored())
     }
 
     /// Returns the same, or a review.
@@ -79,7 +79,7 @@ impl Resources {
     /// Returns the resource of stored objects by its qualified name (`apps`, `deployments`), in the preferred version.
     #[must_use]
     pub fn by_name(&self, name: &GroupResource) -> Option<&Arc<Resource>> {
-        self.versions(&name.group, &name.plural).find(|resource| !resource.is_review())
+        self.versions(&name.group, &name.plural).find(|resource| resource.is_stored())
     }
 
     /// Returns the resource of a stored object by its key or a key prefix. If several resources share the prefix, the
@@ -257,7 +257,7 @@ fn is_version_of(one: &Resource, other: &Resource) -> bool {
 
 /// Whether a key could belong to both.
 fn share_keys(one: &Resource, other: &Resource) -> bool {
-    !other.is_review() && (one.prefix().starts_with(other.prefix()) || other.prefix().starts_with(one.prefix()))
+    other.is_stored() && (one.prefix().starts_with(other.prefix()) || other.prefix().starts_with(one.prefix()))
 }
 
 /// Returns the position after its version, otherwise after its group, otherwise at the end.

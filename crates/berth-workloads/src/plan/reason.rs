@@ -198,6 +198,12 @@ pub enum Reason {
     BalancerMissing,
     /// A HorizontalPodAutoscaler has no condition yet that it is inactive.
     NothingScales,
+    /// A request for a certificate is approved.
+    Approved,
+    /// No signer signs a request for a certificate.
+    NotSigned,
+    /// A request for a certificate is old.
+    RequestOld,
     /// A Service has no Endpoints.
     EndpointsMissing,
     /// The existing slices have no room for endpoints.
@@ -347,6 +353,9 @@ impl Display for Reason {
             Self::JobsChanged => "its Jobs have changed",
             Self::BalancerMissing => "it requests a load balancer and has none",
             Self::NothingScales => "nothing acts on it, and its status does not report that",
+            Self::Approved => "it is approved",
+            Self::NotSigned => "its signer does not sign it",
+            Self::RequestOld => "it is old",
             Self::EndpointsMissing => "the Service has no Endpoints",
             Self::NoPlace { endpoints } => return write!(f, "{endpoints} endpoints do not fit into the other slices"),
             Self::EndpointsChanged => "the endpoints of the Service have changed",

@@ -3,6 +3,7 @@
 mod analysis;
 mod apart;
 mod causes;
+mod certificates;
 mod common;
 mod crash;
 mod cut_off;

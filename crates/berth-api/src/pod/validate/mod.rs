@@ -31,7 +31,7 @@ use std::{borrow::Cow, collections::BTreeSet};
 pub(crate) use names::check_config_key;
 pub use names::check_port_name;
 pub use resources::validate_container_limits;
-pub use scheduling::validate_tolerations;
+pub use scheduling::{validate_node_selector, validate_tolerations};
 pub(crate) use volumes::{ISCSI_TOO_LONG, is_iscsi_too_long};
 
 /// Returns all errors of a template. `path` is `spec.template`. Further requirements of a workload, such as matching

@@ -48,8 +48,8 @@ fn validate_node_affinity(affinity: &NodeAffinity, path: &Path, faults: &mut Fau
     }
 }
 
-/// The nodes that a pod or volume may be on.
-pub(crate) fn validate_node_selector(selector: &NodeSelector, path: &Path, faults: &mut Faults) {
+/// The nodes that a pod, a volume or a device may be on.
+pub fn validate_node_selector(selector: &NodeSelector, path: &Path, faults: &mut Faults) {
     let path = path.child("nodeSelectorTerms");
     if selector.node_selector_terms.is_empty() {
         faults.required(&path, "must have at least one node selector term");

@@ -245,6 +245,19 @@ fn waiting_class() -> ClassView {
 }
 
 #[test]
+fn a_pod_that_claims_devices_waits_with_a_reason() {
+    let mut board = check(vec![node("a", 1000)], vec![], &[]);
+    let mut claiming = pod("p-1", 100);
+    claiming.wishes = Some(Box::new(Wishes { device_claim: Some("resource claim \"gpu\"".to_owned()), ..Wishes::default() }));
+    board.set_pod(Arc::new(claiming));
+    let wanted = "p-1: 0/1 nodes are available: cannot allocate all claims: berth allocates no devices (resource claim \"gpu\").";
+    let decisions = decided(&mut board);
+    assert!(matches!(&decisions[..], [waiting] if waiting.starts_with(wanted)), "{decisions:?}");
+    board.set_pod(Arc::new(pod("p-2", 100)));
+    assert_eq!(decided(&mut board), ["p-2@a"], "it holds up no other");
+}
+
+#[test]
 fn a_pod_waits_for_its_claims_and_only_for_them() {
     let mut board = check(vec![node("a", 1000)], vec![], &[]);
     board.set_pod(using(pod("p-1", 100), &["data", "logs"]));

@@ -1,19 +1,37 @@
-//! HorizontalPodAutoscaler.
+//! HorizontalPodAutoscaler: one key prefix, two versions. `autoscaling/v2` is the stored form.
 
 use super::text::{AGE, NAME, age_of, first_few, name, or, text};
 use crate::resource::{
-    Column, Printed, Resource, Subresource,
+    BoxObject, Column, DecodeError, Decoded, FormError, KindSchema, Printed, PrinterColumn, Resource, Rules, StoredForm, Subresource,
     merge_rules::{MergeRule, atomic, conditions, to},
 };
-use berth_api::k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricTarget};
+use berth_api::{
+    Object,
+    decode::{decode_tree, from_json},
+    k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricTarget},
+};
+use berth_kinds::built_in::{autoscaler_to_v1, autoscaler_to_v2, horizontal_pod_autoscaler_v1};
+use bytes::Bytes;
 use jiff::Timestamp;
+use schemars::SchemaGenerator;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 
+const V1: &str = "autoscaling/v1";
+const V2: &str = "autoscaling/v2";
 /// The maximum number of targets in a cell. Further targets are only counted.
 const SHOWN_MAX: usize = 2;
 
-/// Its line of the resource table.
-pub(super) fn resource() -> Resource {
+/// The lines of the resource table: `autoscaling/v2`, then `autoscaling/v1`.
+pub(super) fn resources() -> [Resource; 2] {
+    [versioned(v2(), v1), versioned(v1(), v2)]
+}
+
+fn v1() -> Resource {
+    super::data(horizontal_pod_autoscaler_v1()).stored_as(AsV2)
+}
+
+fn v2() -> Resource {
     Resource::namespaced::<HorizontalPodAutoscaler>()
         .short(&["hpa"])
         .all()
@@ -29,6 +47,103 @@ const MERGE_RULES: &[MergeRule] = &[
     atomic("HorizontalPodAutoscalerStatus", "currentMetrics"),
     atomic("HPAScalingRules", "policies"),
 ];
+
+/// Autoscalers of `autoscaling/v1` are stored as those of `autoscaling/v2`.
+struct AsV2;
+
+impl StoredForm for AsV2 {
+    fn api_version(&self) -> &str {
+        V2
+    }
+
+    fn encode(&self, autoscaler: &dyn Object) -> Result<Bytes, FormError> {
+        let stored = read_v1(autoscaler).ok_or(FormError::NoAutoscaler)?;
+        Ok(stored.encode().into())
+    }
+
+    fn show(&self, stored: &[u8]) -> Result<Option<Bytes>, FormError> {
+        let stored: Value = from_json(stored).map_err(|_| FormError::NoAutoscaler)?;
+        Ok(Some(encoded(&autoscaler_to_v1(stored)).into()))
+    }
+}
+
+/// An object of `autoscaling/v1` as a type.
+fn read_v1(autoscaler: &dyn Object) -> Option<HorizontalPodAutoscaler> {
+    decode_tree(&autoscaler_to_v2(autoscaler.to_value())).ok()
+}
+
+/// The JSON of an object: type first, as encoders require.
+fn encoded(object: &Value) -> Vec<u8> {
+    let mut out = format!("{{\"apiVersion\":{},\"kind\":{}", object["apiVersion"], object["kind"]).into_bytes();
+    let members = object.as_object().into_iter().flatten().filter(|(member, _)| !matches!(member.as_str(), "apiVersion" | "kind"));
+    for (member, value) in members {
+        out.extend_from_slice(format!(",{}:{value}", Value::from(member.as_str())).as_bytes());
+    }
+    out.push(b'}');
+    out
+}
+
+/// A version that knows the other one.
+fn versioned(resource: Resource, other: fn() -> Resource) -> Resource {
+    let is_v1 = resource.version() == "v1";
+    Resource { rules: Box::new(Versioned { rules: resource.rules, other, is_v1 }), ..resource }
+}
+
+/// The rules of one version. Both are printed as `autoscaling/v2`, and field owners are known in both.
+struct Versioned {
+    rules: Box<dyn Rules>,
+    other: fn() -> Resource,
+    is_v1: bool,
+}
+
+impl Rules for Versioned {
+    fn decode(&self, value: Value) -> Result<Decoded, DecodeError> {
+        self.rules.decode(value)
+    }
+
+    fn decode_stored(&self, bytes: &[u8]) -> Result<BoxObject, DecodeError> {
+        self.rules.decode_stored(bytes)
+    }
+
+    fn decode_tree(&self, tree: &Value) -> Result<BoxObject, DecodeError> {
+        self.rules.decode_tree(tree)
+    }
+
+    fn adopt(&self, object: BoxObject) -> Result<BoxObject, DecodeError> {
+        self.rules.adopt(object)
+    }
+
+    fn columns(&self) -> Cow<'_, [PrinterColumn<'_>]> {
+        Cow::Borrowed(HorizontalPodAutoscaler::COLUMNS)
+    }
+
+    fn cells(&self, object: &dyn Object, now: Timestamp) -> Vec<Value> {
+        if !self.is_v1 {
+            return self.rules.cells(object, now);
+        }
+        read_v1(object).map(|autoscaler| autoscaler.cells(now)).unwrap_or_default()
+    }
+
+    fn schema(&self, generator: &mut SchemaGenerator) -> KindSchema {
+        self.rules.schema(generator)
+    }
+
+    fn other_versions(&self) -> Vec<Resource> {
+        vec![(self.other)()]
+    }
+
+    fn convert(&self, document: &Value, from: &str, to: &str) -> Option<Value> {
+        match (from, to) {
+            (V1, V2) => Some(autoscaler_to_v2(document.clone())),
+            (V2, V1) => Some(autoscaler_to_v1(document.clone())),
+            _ => None,
+        }
+    }
+
+    fn empty(&self) -> Option<Value> {
+        self.rules.empty()
+    }
+}
 
 impl Printed for HorizontalPodAutoscaler {
     const COLUMNS: &'static [Column] = &[

@@ -51,13 +51,15 @@ use super::{
 use berth_kinds::{
     Definition, Kind,
     built_in::{
-        cron_job, csi_driver, csi_node, csi_storage_capacity, daemon_set, flow_schema, ingress, ingress_class, job, network_policy,
-        pod_template, priority_level_configuration, replication_controller, runtime_class, volume_attachment, volume_attributes_class,
+        certificate_signing_request, component_status, cron_job, csi_driver, csi_node, csi_storage_capacity, daemon_set, device_class,
+        flow_schema, ingress, ingress_class, job, network_policy, pod_template, priority_level_configuration, replication_controller,
+        resource_claim, resource_claim_template, resource_slice, runtime_class, volume_attachment, volume_attributes_class,
     },
 };
 
 /// Returns the table entry of every stored kind, in order of preference of groups. Key prefixes are those of upstream.
 pub(super) fn stored() -> Vec<Resource> {
+    let [autoscaler, autoscaler_v1] = horizontal_pod_autoscaler::resources();
     vec![
         namespace::resource(),
         node::resource(),
@@ -72,6 +74,7 @@ pub(super) fn stored() -> Vec<Resource> {
         persistent_volume::resource(),
         persistent_volume_claim::resource(),
         event::core_resource(),
+        data(component_status()).computed(),
         resource_quota::resource(),
         limit_range::resource(),
         data(daemon_set()).merges(DAEMON_SET),
@@ -80,9 +83,11 @@ pub(super) fn stored() -> Vec<Resource> {
         stateful_set::resource(),
         controller_revision::resource(),
         event::resource(),
-        horizontal_pod_autoscaler::resource(),
+        autoscaler,
+        autoscaler_v1,
         data(cron_job()).merges(CRON_JOB),
         data(job()).merges(JOB).orphans_by_default(ORPHANED_PODS),
+        data(certificate_signing_request()),
         data(ingress_class()),
         data(ingress()).stored_at("ingress"),
         ip_address::resource(),
@@ -104,6 +109,10 @@ pub(super) fn stored() -> Vec<Resource> {
         lease::resource(),
         data(runtime_class()).put_creates(),
         endpoint_slice::resource(),
+        data(device_class()),
+        data(resource_claim()).merges(RESOURCE_CLAIM),
+        data(resource_claim_template()),
+        data(resource_slice()),
         data(flow_schema()).merges(FLOW_SCHEMA),
         data(priority_level_configuration()).merges(PRIORITY_LEVEL),
     ]
@@ -140,6 +149,8 @@ const JOB: &[MergeRule] = &[
     to("JobSpec", "template", "PodTemplateSpec"),
     list("JobStatus", "conditions", Key("type"), Ssa::Atomic),
 ];
+const RESOURCE_CLAIM: &[MergeRule] =
+    &[to("ResourceClaim", "status", "ResourceClaimStatus"), list("ResourceClaimStatus", "reservedFor", Key("uid"), MapOf(&["uid"]))];
 const FLOW_SCHEMA: &[MergeRule] = &[to("FlowSchema", "status", "FlowSchemaStatus"), conditions("FlowSchemaStatus")];
 const PRIORITY_LEVEL: &[MergeRule] =
     &[to("PriorityLevelConfiguration", "status", "PriorityLevelConfigurationStatus"), conditions("PriorityLevelConfigurationStatus")];

@@ -165,7 +165,8 @@ impl Schemas {
                 let Some(members) = value.as_object() else { return wrong("object") };
                 let (properties, others) = (&schema["properties"], &schema["additionalProperties"]);
                 let is_free = !properties.is_object() && !others.is_object();
-                members.iter().filter(|_| !is_free).find_map(|(name, value)| {
+                let is_nil = |name: &str, value: &Value| value.is_null() && NULL.contains(&name);
+                members.iter().filter(|(name, value)| !is_free && !is_nil(name, value)).find_map(|(name, value)| {
                     let path = format!("{path}.{name}");
                     match [&properties[name.as_str()], others].into_iter().find(|schema| schema.is_object()) {
                         Some(schema) => self.fault_at(schema, value, &path),
@@ -177,6 +178,9 @@ impl Schemas {
         }
     }
 }
+
+/// Members that upstream writes as null where they are empty.
+const NULL: &[&str] = &["conditions", "default", "lastTransitionTime", "requests"];
 
 fn is_int32(value: &Value) -> bool {
     value.as_i64().is_some_and(|number| i32::try_from(number).is_ok())
