@@ -144,3 +144,6 @@ pub const SIM_TERMINATES_AFTER: &str = "sim.berth.dev/terminates-after";
 pub const SIM_FAILS: &str = "sim.berth.dev/fails";
 /// On a pod: what its simulated containers print.
 pub const SIM_LOGS: &str = "sim.berth.dev/logs";
+
+/// The prefix of the annotations with values of custom and external metrics: `metrics.berth.dev/NAME: "30"`.
+pub const METRICS_PREFIX: &str = "metrics.berth.dev/";

@@ -53,6 +53,8 @@ gates! {
     DeploymentPodReplacementPolicy: Beta, true, needs DeploymentReplicaSetTerminatingReplicas;
     /// `status.terminatingReplicas` of Deployments and ReplicaSets.
     DeploymentReplicaSetTerminatingReplicas: Beta, true;
+    /// `tolerance` in the behavior of HorizontalPodAutoscalers.
+    HPAConfigurableTolerance: Beta, true;
     /// `maxUnavailable` of a StatefulSet's rolling update.
     MaxUnavailableStatefulSet: Beta, false;
     /// The annotation `controller.kubernetes.io/pod-deletion-cost`.

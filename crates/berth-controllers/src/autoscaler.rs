@@ -1,39 +1,198 @@
-//! Writes the condition that berth runs no autoscaler to HorizontalPodAutoscalers.
+//! The controller of HorizontalPodAutoscalers: when they are reconciled, and the input of their plans.
+//!
+//! Pods and targets are only read if an autoscaler exists. Until the first one is created, their caches are not started.
 
-use crate::{cache::Cache, plan_loop::Planner, worker::Queue};
-use berth_identity::ObjectKey;
+use crate::{
+    cache::{AnyCache, Cache},
+    cluster::Cluster,
+    labelled::Labelled,
+    lock,
+    metrics::Metrics,
+    plan_loop::Planner,
+    worker::Queue,
+};
+use berth_api::{FeatureGates, Gate};
+use berth_env::Spawner;
+use berth_identity::{GroupResource, Name, ObjectKey};
 use berth_workloads::{
     Plan,
-    autoscaler::{self, AutoscalerView},
-    resources::AUTOSCALERS,
+    autoscaler::{
+        self, AutoscalerState, AutoscalerView, Described, MeasuredPodView, Memory, PodSample, ScaledView, Target, TargetKind,
+        described_resource,
+    },
+    resources::{AUTOSCALERS, DEPLOYMENTS, INGRESSES, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS},
+    selector::Labels,
     view::View,
 };
+use event_listener::Event;
 use jiff::Timestamp;
-use std::sync::Arc;
+use k8s_openapi::api::autoscaling::v2::ObjectMetricSource;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+};
+
+/// The resources of targets.
+const TARGETS: [GroupResource; 4] = [DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS];
+/// The other resources that metrics can describe.
+const DESCRIBED: [GroupResource; 2] = [SERVICES, INGRESSES];
 
 /// All autoscalers.
 pub type AutoscalerCache = Cache<AutoscalerView>;
+/// The objects of a resource that can be a target, or that a metric can describe.
+pub type ScaledCache = Cache<ScaledView>;
 
-/// Plans their conditions.
+/// Plans the sizes of targets.
 #[derive(Clone)]
-pub struct AutoscalerPlanner(pub Arc<AutoscalerCache>);
-
-impl Default for AutoscalerPlanner {
-    fn default() -> Self {
-        Self(Arc::new(AutoscalerCache::new(AUTOSCALERS)))
-    }
+pub struct AutoscalerPlanner {
+    autoscalers: Arc<AutoscalerCache>,
+    /// Notified when autoscalers change.
+    made: Arc<Event>,
+    pods: Arc<Cache<MeasuredPodView, Labelled<MeasuredPodView>>>,
+    targets: [Arc<ScaledCache>; 4],
+    described: [Arc<ScaledCache>; 2],
+    gates: Arc<FeatureGates>,
+    /// The memory of each autoscaler that exists.
+    memories: Arc<Mutex<BTreeMap<ObjectKey, Memory>>>,
 }
 
 impl AutoscalerPlanner {
-    /// Adds the keys of changed autoscalers to `queue`. Call it before the cache starts.
+    /// A planner over its own caches.
+    #[must_use]
+    pub fn new(gates: Arc<FeatureGates>) -> Self {
+        let of = |resource| Arc::new(ScaledCache::new(resource));
+        Self {
+            autoscalers: Arc::new(AutoscalerCache::new(AUTOSCALERS)),
+            made: Arc::default(),
+            pods: Arc::new(Cache::new(PODS)),
+            targets: TARGETS.map(of),
+            described: DESCRIBED.map(of),
+            gates,
+            memories: Arc::default(),
+        }
+    }
+
+    /// Adds the keys of changed autoscalers to `queue`. Changes of pods and targets wait for the next interval. Call it before the caches
+    /// start.
     pub fn wake(&self, queue: &Queue<ObjectKey>) {
-        let queue = queue.clone();
-        self.0.on_change(move |delta| delta.new.iter().for_each(|autoscaler| queue.add(autoscaler.key())));
+        let (made, queue) = (Arc::clone(&self.made), queue.clone());
+        self.autoscalers.on_change(move |delta| {
+            delta.sides().take(1).for_each(|autoscaler| queue.add(autoscaler.key()));
+            made.notify(usize::MAX);
+        });
+    }
+
+    /// The caches of the resources that plans write.
+    #[must_use]
+    pub fn written(&self) -> Vec<Arc<dyn AnyCache>> {
+        let autoscalers: Arc<dyn AnyCache> = Arc::<AutoscalerCache>::clone(&self.autoscalers);
+        let targets = self.targets.iter().map(|targets| -> Arc<dyn AnyCache> { Arc::<ScaledCache>::clone(targets) });
+        targets.chain([autoscalers]).collect()
+    }
+
+    /// Starts the cache of autoscalers. Resolves when an autoscaler exists and all input of its plan is cached.
+    pub async fn synced(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+        self.autoscalers.start(cluster, spawner, metrics);
+        self.autoscalers.synced().await;
+        loop {
+            let made = self.made.listen();
+            if !self.autoscalers.read().is_empty() {
+                break;
+            }
+            made.await;
+        }
+        self.pods.start(cluster, spawner, metrics);
+        for cache in self.targets.iter().chain(&self.described) {
+            cache.start(cluster, spawner, metrics);
+        }
+        self.pods.synced().await;
+        for cache in self.targets.iter().chain(&self.described) {
+            cache.synced().await;
+        }
+    }
+
+    fn scaled(&self, resource: &GroupResource, namespace: &str, name: &str) -> Option<Arc<ScaledView>> {
+        let mut caches = self.targets.iter().chain(&self.described);
+        caches.find(|cache| cache.resource() == *resource)?.get(&ObjectKey::new(namespace, name))
+    }
+
+    fn target(&self, autoscaler: &AutoscalerView) -> Target {
+        let reference = &autoscaler.spec.scale_target_ref;
+        match TargetKind::of(reference) {
+            TargetKind::Scaled(resource) => {
+                let target = self.scaled(&resource, &autoscaler.namespace, &reference.name);
+                target.map_or(Target::Missing, |target| Target::Found((*target).clone()))
+            }
+            TargetKind::WithoutScale => Target::WithoutScale,
+            TargetKind::Unknown => Target::UnknownKind,
+        }
+    }
+
+    /// The pods that the target selects, and their distinct labels.
+    fn pods(&self, autoscaler: &AutoscalerView, target: &Target, now: Timestamp) -> (Vec<PodSample>, BTreeSet<Labels>) {
+        let Target::Found(ScaledView { selector: Some(selector), .. }) = target else { return Default::default() };
+        let selected: Vec<Arc<MeasuredPodView>> =
+            self.pods.read().index().selected(&autoscaler.namespace, selector).into_iter().cloned().collect();
+        // Decoded without the lock.
+        let labels = selected.iter().map(|pod| pod.labels.clone()).collect();
+        (selected.iter().filter_map(|pod| pod.sample(now)).collect(), labels)
+    }
+
+    /// The autoscalers of the namespace whose targets select pods with these labels.
+    fn selecting(&self, namespace: &str, labels: &BTreeSet<Labels>) -> Vec<Name> {
+        let all: Vec<Arc<AutoscalerView>> = self.autoscalers.read().in_namespace(namespace).cloned().collect();
+        let selects = |autoscaler: &&Arc<AutoscalerView>| {
+            let reference = &autoscaler.spec.scale_target_ref;
+            let TargetKind::Scaled(resource) = TargetKind::of(reference) else { return false };
+            let target = self.scaled(&resource, namespace, &reference.name);
+            let selector = target.as_ref().and_then(|target| target.selector.as_ref());
+            selector.is_some_and(|selector| labels.iter().any(|labels| selector.matches(labels)))
+        };
+        all.iter().filter(selects).map(|autoscaler| autoscaler.name.clone()).collect()
+    }
+
+    fn described(&self, autoscaler: &AutoscalerView) -> Vec<Described> {
+        let sources = autoscaler.spec.metrics.iter().flatten().filter_map(|metric| metric.object.as_ref());
+        let describe = |source: &ObjectMetricSource| {
+            let Some(resource) = described_resource(&source.described_object) else { return Described::UnknownKind };
+            let object = self.scaled(&resource, &autoscaler.namespace, &source.described_object.name);
+            object.map_or(Described::Missing, |object| Described::Found(object.metrics.get(&source.metric.name).copied()))
+        };
+        sources.map(describe).collect()
+    }
+
+    /// The input of the plan of an autoscaler.
+    fn observe(&self, autoscaler: &AutoscalerView, memory: Memory, last_error: Option<&str>, now: Timestamp) -> AutoscalerState {
+        let target = self.target(autoscaler);
+        let (pods, labels) = self.pods(autoscaler, &target, now);
+        AutoscalerState {
+            target,
+            pods,
+            selected_by: self.selecting(&autoscaler.namespace, &labels),
+            described: self.described(autoscaler),
+            autoscaler: autoscaler.clone(),
+            memory,
+            tolerance_is_configurable: self.gates.enabled(Gate::HPAConfigurableTolerance),
+            last_error: last_error.map(ToOwned::to_owned),
+            now,
+        }
     }
 }
 
 impl Planner for AutoscalerPlanner {
-    fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
-        Some(autoscaler::plan(&*self.0.get(key)?, now))
+    fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+        let Some(autoscaler) = self.autoscalers.get(key) else {
+            lock(&self.memories).remove(key);
+            return None;
+        };
+        let memory = lock(&self.memories).get(key).cloned().unwrap_or_default();
+        // Most changes of an autoscaler are its own status. Then its pods are not decoded.
+        let idle = memory.idle_until(&autoscaler.uid, now).filter(|_| last_error.is_none());
+        if idle.is_some() {
+            return Some(Plan { look_again: idle, ..Plan::default() });
+        }
+        let (plan, memory) = autoscaler::plan(&self.observe(&autoscaler, memory, last_error, now));
+        lock(&self.memories).insert(key.clone(), memory);
+        Some(plan)
     }
 }

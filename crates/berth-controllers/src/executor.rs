@@ -79,7 +79,7 @@ pub struct Execution {
     pub writes: Writes,
     /// The first action that failed.
     pub error: Option<ExecutionError>,
-    /// Why an object could not be created or deleted, for its owner's status. A lost race is not reported.
+    /// Why an object could not be created, deleted or scaled, for its owner's status. A lost race is not reported.
     pub reportable: Option<ClusterError>,
 }
 
@@ -273,7 +273,10 @@ impl Executor {
                 }
                 carried
             }
-            Action::Patch { target, subresource, patch, events, .. } => self.noted(events, self.patch(&target, subresource, patch)).await,
+            Action::Patch { target, subresource, patch, events, .. } => {
+                let carried = self.noted(events, self.patch(&target, subresource, patch)).await;
+                if subresource == Some(Subresource::Scale) { carried.reported() } else { carried }
+            }
             Action::Delete { target, propagation, grace_period_seconds, events, .. } => {
                 self.noted(events, self.delete(&target, propagation, grace_period_seconds)).await
             }

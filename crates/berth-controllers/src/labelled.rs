@@ -3,6 +3,7 @@
 use crate::{cache::Index, sorted::Sorted};
 use berth_identity::{Name, Namespace};
 use berth_workloads::{
+    autoscaler::MeasuredPodView,
     endpoints::view::EndpointPodView,
     selector::{Labels, Selector},
     view::{PodView, View},
@@ -22,6 +23,12 @@ impl HasLabels for PodView {
 }
 
 impl HasLabels for EndpointPodView {
+    fn labels(&self) -> &Labels {
+        &self.labels
+    }
+}
+
+impl HasLabels for MeasuredPodView {
     fn labels(&self) -> &Labels {
         &self.labels
     }

@@ -399,13 +399,12 @@ impl ControllerManager {
     }
 
     fn start_autoscalers(&self, events: Recorder) {
-        let planner = AutoscalerPlanner::default();
+        let planner = AutoscalerPlanner::new(Arc::clone(&self.gates));
         let queue = self.queue("horizontalpodautoscaling");
         planner.wake(&queue);
-        let cache = Arc::clone(&planner.0);
-        let looks = self.looks("horizontalpodautoscaling", planner, &queue, events, vec![any_cache(&cache)]);
-        cache.start(&*self.cluster, &*self.env.spawner, &self.metrics);
-        self.begin("horizontalpodautoscaling", queue, looks, async move { cache.synced().await });
+        let looks = self.looks("horizontalpodautoscaling", planner.clone(), &queue, events, planner.written());
+        let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
+        self.begin("horizontalpodautoscaling", queue, looks, async move { planner.synced(&*cluster, &*env.spawner, &metrics).await });
     }
 
     fn start_certificates(&self, events: &Recorder) {
@@ -635,7 +634,9 @@ mod tests {
     fn an_unknown_name_is_refused_with_the_known_ones() {
         let error = Enabled::parse("*,-deployments").expect_err("no such controller");
         assert!(
-            error.to_string().starts_with(r#""-deployments" is not a controller; known are cronjob, csrcleaner, csrsigning, daemonset, deployment, disruption"#),
+            error.to_string().starts_with(
+                r#""-deployments" is not a controller; known are cronjob, csrcleaner, csrsigning, daemonset, deployment, disruption"#
+            ),
             "{error}"
         );
     }

@@ -14,6 +14,7 @@ mod horizontal_pod_autoscaler;
 mod ingress;
 mod ingress_class;
 mod job;
+mod metrics;
 mod network_policy;
 mod pod_template;
 mod priority_level;
@@ -40,6 +41,7 @@ pub use horizontal_pod_autoscaler::{autoscaler_to_v1, autoscaler_to_v2, horizont
 pub use ingress::ingress;
 pub use ingress_class::ingress_class;
 pub use job::job;
+pub use metrics::{node_metrics, pod_metrics};
 pub use network_policy::network_policy;
 pub use pod_template::pod_template;
 pub use priority_level::priority_level_configuration;

@@ -285,7 +285,11 @@ fn written(written: Result<Written, ApiError>) -> Result<RawObject, ClusterError
 fn current_object(current: Current) -> Result<RawObject, ClusterError> {
     match current {
         Current::Stored(entry) => Ok(stored(&entry)),
-        Current::Made(value) => Err(ClusterError::Unknown(format!("a {} has no revision", value["kind"]))),
+        // A `Scale` has the revision of its object.
+        Current::Made(value) => match value["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse().ok()) {
+            Some(version) => Ok(RawObject::new(value.to_string(), Revision(version))),
+            None => Err(ClusterError::Unknown(format!("a {} has no revision", value["kind"]))),
+        },
     }
 }
 

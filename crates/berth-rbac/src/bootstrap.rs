@@ -63,6 +63,7 @@ fn unfilled_roles() -> Vec<ClusterRole> {
         part("view", view_rules()),
         part("edit", edit_rules()),
         part("admin", admin_rules()),
+        metrics_reader(),
         aggregate("view", &["edit"], "view"),
         aggregate("edit", &["admin"], "edit"),
         aggregate("admin", &[], "admin"),
@@ -175,6 +176,13 @@ fn edit_rules() -> Vec<PolicyRule> {
 
 fn admin_rules() -> Vec<PolicyRule> {
     vec![rule("authorization.k8s.io", &["localsubjectaccessreviews"], CREATE), rule(GROUP, &["rolebindings", "roles"], ALL)]
+}
+
+/// The role that metrics-server brings: users who may view may read the usage of pods and nodes.
+fn metrics_reader() -> ClusterRole {
+    let mut reader = role("system:aggregated-metrics-reader", vec![rule("metrics.k8s.io", &["nodes", "pods"], READ)]);
+    label(&mut reader, &["admin", "edit", "view"]);
+    reader
 }
 
 fn basic_user_rules() -> Vec<PolicyRule> {

@@ -62,6 +62,7 @@ mod stored;
 pub mod table;
 mod target;
 mod update;
+pub mod usage;
 mod watch;
 
 pub use actor::Actor;

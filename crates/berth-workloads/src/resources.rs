@@ -58,6 +58,9 @@ pub const CRON_JOBS: GroupResource = GroupResource::from_static("batch", "cronjo
 /// PodDisruptionBudgets.
 pub const BUDGETS: GroupResource = GroupResource::from_static("policy", "poddisruptionbudgets");
 
+/// Ingresses.
+pub const INGRESSES: GroupResource = GroupResource::from_static("networking.k8s.io", "ingresses");
+
 /// HorizontalPodAutoscalers.
 pub const AUTOSCALERS: GroupResource = GroupResource::from_static("autoscaling", "horizontalpodautoscalers");
 

@@ -1,8 +1,7 @@
-//! HorizontalPodAutoscaler. Simulated pods have no metrics, so it is only stored, and a condition reports that it has
-//! no effect.
+//! HorizontalPodAutoscaler.
 
 use crate::{
-    FeatureGates, FieldError, Kind, Path,
+    FeatureGates, FieldError, Gate, Kind, Path,
     faults::{Faults, NOT_NEGATIVE},
     names::check_path_segment,
     object::GenerationRule,
@@ -61,12 +60,18 @@ impl Kind for HorizontalPodAutoscaler {
         }
     }
 
-    fn prepare_create(&mut self, _gates: &FeatureGates) {
+    fn prepare_create(&mut self, gates: &FeatureGates) {
         self.status = Some(HorizontalPodAutoscalerStatus::default());
+        if !gates.enabled(Gate::HPAConfigurableTolerance) {
+            drop_tolerances(&mut self.spec);
+        }
     }
 
-    fn prepare_update(&mut self, old: &Self, _gates: &FeatureGates) {
+    fn prepare_update(&mut self, old: &Self, gates: &FeatureGates) {
         self.status.clone_from(&old.status);
+        if !gates.enabled(Gate::HPAConfigurableTolerance) && !has_tolerance(&old.spec) {
+            drop_tolerances(&mut self.spec);
+        }
     }
 
     fn prepare_status_update(&mut self, old: &Self, _gates: &FeatureGates) {
@@ -86,6 +91,20 @@ impl Kind for HorizontalPodAutoscaler {
         faults.not_negative(&Path::new("status.desiredReplicas"), Some(status.desired_replicas));
         faults.into_vec()
     }
+}
+
+fn rules(spec: &HorizontalPodAutoscalerSpec) -> impl Iterator<Item = &HPAScalingRules> {
+    spec.behavior.iter().flat_map(|behavior| [&behavior.scale_up, &behavior.scale_down]).flatten()
+}
+
+fn has_tolerance(spec: &HorizontalPodAutoscalerSpec) -> bool {
+    rules(spec).any(|rules| rules.tolerance.is_some())
+}
+
+/// Source: upstream `dropDisabledFields`.
+fn drop_tolerances(spec: &mut HorizontalPodAutoscalerSpec) {
+    let behavior = spec.behavior.iter_mut().flat_map(|behavior| [&mut behavior.scale_up, &mut behavior.scale_down]);
+    behavior.flatten().for_each(|rules| rules.tolerance = None);
 }
 
 fn set_rules(rules: &mut HPAScalingRules, window: Option<i32>, policies: &[(&str, i32)]) {

@@ -63,7 +63,7 @@ pub struct ContainerUsage {
 
 /// Returns the usage of a pod's running containers at `now`, init containers first.
 ///
-/// A container without the annotation uses its requests. An annotation without a container's name applies to each
+/// A container without the annotation uses half of its request. An annotation without a container's name applies to each
 /// container except init containers.
 #[must_use]
 pub fn usage(pod: &Pod, now: Timestamp) -> Vec<ContainerUsage> {
@@ -77,7 +77,7 @@ pub fn usage(pod: &Pod, now: Timestamp) -> Vec<ContainerUsage> {
             let value =
                 |key: &str| entries(&pod.metadata.annotations).find(|(known, _)| *known == key).and_then(|(_, text)| Curve::parse(text));
             let curve = value(&format!("{key}.{}", container.name)).or_else(|| value(key).filter(|_| is_main));
-            curve.map_or_else(|| requested(container, resource), |curve| curve.at(elapsed))
+            curve.map_or_else(|| half_requested(container, resource), |curve| curve.at(elapsed))
         };
         let memory = Quantity::from_integer(amount(SIM_MEMORY, "memory").value());
         Some(ContainerUsage { name: container.name.clone(), cpu: amount(SIM_CPU, "cpu"), memory })
@@ -91,9 +91,10 @@ fn running_for(status: &ContainerStatus, now: Timestamp) -> Option<Duration> {
     Some(Duration::try_from(now.duration_since(since)).unwrap_or(Duration::ZERO))
 }
 
-fn requested(container: &Container, resource: &str) -> Quantity {
+fn half_requested(container: &Container, resource: &str) -> Quantity {
     let requests = container.resources.as_ref().and_then(|resources| resources.requests.as_ref());
-    requests.and_then(|requests| requests.get(resource)).and_then(|amount| amount.0.parse().ok()).unwrap_or(Quantity::ZERO)
+    let request: Option<Quantity> = requests.and_then(|requests| requests.get(resource)).and_then(|amount| amount.0.parse().ok());
+    request.map_or(Quantity::ZERO, |request| Quantity::from_nanos(request.nanos() / 2))
 }
 
 #[cfg(test)]
@@ -117,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn each_running_container_uses_what_its_annotation_or_its_request_specifies() {
+    fn each_running_container_uses_what_its_annotation_specifies_or_half_of_its_request() {
         let running = |name: &str, since: &str| json!({"name": name, "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": since}}});
         let ended = json!({"name": "once", "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": {"terminated": {"exitCode": 0}}});
         let requests = json!({"requests": {"cpu": "50m", "memory": "16Mi"}});
@@ -143,11 +144,11 @@ mod tests {
                 expected.iter().map(|(name, cpu, memory)| ((*name).to_owned(), (*cpu).to_owned(), (*memory).to_owned())).collect();
             assert_eq!(found, expected);
         };
-        check(json!({}), &[("proxy", "50m", "16777216"), ("a", "50m", "16777216"), ("b", "0", "0")]);
+        check(json!({}), &[("proxy", "25m", "8388608"), ("a", "25m", "8388608"), ("b", "0", "0")]);
         check(
             json!({"sim.berth.dev/cpu": "0s=0 2m=1", "sim.berth.dev/memory": "1k", "sim.berth.dev/memory.a": "1.5", "sim.berth.dev/cpu.proxy": "1"}),
-            &[("proxy", "1", "16777216"), ("a", "500m", "2"), ("b", "0", "1k")],
+            &[("proxy", "1", "8388608"), ("a", "500m", "2"), ("b", "0", "1k")],
         );
-        check(json!({"sim.berth.dev/cpu": "much"}), &[("proxy", "50m", "16777216"), ("a", "50m", "16777216"), ("b", "0", "0")]);
+        check(json!({"sim.berth.dev/cpu": "much"}), &[("proxy", "25m", "8388608"), ("a", "25m", "8388608"), ("b", "0", "0")]);
     }
 }

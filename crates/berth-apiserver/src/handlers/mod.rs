@@ -8,6 +8,7 @@ mod logs;
 mod objects;
 mod reviews;
 mod tokens;
+mod usage;
 mod watches;
 
 #[cfg(feature = "fuzzing")]

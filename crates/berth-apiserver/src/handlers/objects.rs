@@ -3,7 +3,7 @@
 use super::{
     Exchange,
     bodies::{WORK_OF_STORED_MAX, apply_to_json, converted, read_json, read_json_for, stored_work, to_json},
-    components, logs, reviews, tokens,
+    components, logs, reviews, tokens, usage,
     watches::{end_of_watch, follow_timeout, share_of_watches},
     with_warnings,
 };
@@ -41,7 +41,11 @@ pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body:
         return reviews::answer(exchange, at, resource, body).boxed().await;
     }
     if resource.is_computed() {
-        return components::answer(exchange, at, resource).boxed().await;
+        let is_component = resource.gvk().kind == "ComponentStatus";
+        return match is_component {
+            true => components::answer(exchange, at, resource).boxed().await,
+            false => usage::answer(exchange, at, resource).boxed().await,
+        };
     }
     match at.name.as_deref() {
         None => collection(exchange, at, resource, body).boxed().await,

@@ -57,9 +57,11 @@ fn add_resource(paths: &mut Map<String, Value>, resource: &Resource, schemas: &m
     let root = format!("/{}", path_of(&resource.gvk().group_version()));
     let collection = collection_path(resource);
     let on = |action, id: &str| Operation { resource, gvk: resource.gvk(), action, id: operation_id(id, resource, "") };
+    let is_supported = |(name, ..): &&Parameter| !(resource.is_computed() && OF_WATCHES.contains(name));
+    let list_query: Vec<Parameter> = LIST_QUERY.iter().filter(is_supported).copied().collect();
 
     let mut operations = Map::new();
-    operations.insert("get".to_owned(), on("list", "list").with(LIST_QUERY).answer(&[200], &list));
+    operations.insert("get".to_owned(), on("list", "list").with(&list_query).answer(&[200], &list));
     operations.insert("post".to_owned(), on("post", "create").with(WRITE_QUERY).body(&object).answer(&[200, 201, 202], &object));
     if verbs(resource).contains(&"deletecollection") {
         let delete = on("deletecollection", "deleteCollection").with(DELETE_COLLECTION_QUERY);
@@ -69,7 +71,7 @@ fn add_resource(paths: &mut Map<String, Value>, resource: &Resource, schemas: &m
 
     if resource.scope == Scope::Namespaced {
         let id = operation_id("list", resource, "ForAllNamespaces").replace("Namespaced", "");
-        let list_all = Operation { id, ..on("list", "") }.with(LIST_QUERY).answer(&[200], &list);
+        let list_all = Operation { id, ..on("list", "") }.with(&list_query).answer(&[200], &list);
         paths.insert(format!("{root}/{}", resource.plural()), json!({"get": list_all}));
     }
 
@@ -233,6 +235,8 @@ const LIST_QUERY: &[Parameter] = &[
         "Watch for changes to the described resources and return them as a stream of add, update, and remove notifications. Specify resourceVersion.",
     ),
 ];
+/// The parameters of a list that only a watch has.
+const OF_WATCHES: [&str; 4] = ["allowWatchBookmarks", "sendInitialEvents", "timeoutSeconds", "watch"];
 const LOG_QUERY: &[Parameter] = &[
     ("container", "string", "The container for which to stream logs. Defaults to only container if there is one container in the pod."),
     ("follow", "boolean", "Follow the log stream of the pod. Defaults to false."),

@@ -5,8 +5,10 @@ use berth_api::Kind;
 use berth_identity::GroupVersionKind;
 use std::sync::{Arc, LazyLock};
 
-static BUILT_IN: LazyLock<Arc<Resources>> =
-    LazyLock::new(|| Arc::new(Resources::new(kinds::stored().into_iter().chain(kinds::reviews()).map(Arc::new).collect())));
+static BUILT_IN: LazyLock<Arc<Resources>> = LazyLock::new(|| {
+    let all = kinds::stored().into_iter().chain(kinds::reviews()).chain(kinds::metrics());
+    Arc::new(Resources::new(all.map(Arc::new).collect()))
+});
 
 /// Returns the resource table with only the built-in kinds.
 #[must_use]

@@ -107,6 +107,17 @@ impl Names {
     }
 }
 
+/// Where the objects of a resource come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Source {
+    /// The store.
+    Store,
+    /// The request: it is a review.
+    Request,
+    /// The server computes them at each request.
+    Computation,
+}
+
 /// One table entry.
 pub struct Resource {
     names: Names,
@@ -150,8 +161,7 @@ pub struct Resource {
     /// Their key prefix.
     prefix: String,
     api_version: String,
-    is_review: bool,
-    is_computed: bool,
+    source: Source,
     /// Set for a kind that was added at run time.
     added: Option<table::Life>,
     /// The facts for field ownership, after their first use.
@@ -193,8 +203,7 @@ impl Resource {
             selectable_fields: Vec::new(),
             rules: Box::new(rules),
             stored_form: None,
-            is_review: false,
-            is_computed: false,
+            source: Source::Store,
             added: None,
             fields: OnceLock::new(),
         }
@@ -251,19 +260,19 @@ impl Resource {
     /// Whether it is a review, which is created and not stored.
     #[must_use]
     pub fn is_review(&self) -> bool {
-        self.is_review
+        self.source == Source::Request
     }
 
-    /// Whether its objects are computed for each request, and cannot be written.
+    /// Whether the server computes its objects at each request and stores nothing.
     #[must_use]
     pub fn is_computed(&self) -> bool {
-        self.is_computed
+        self.source == Source::Computation
     }
 
     /// Whether its objects are stored.
     #[must_use]
     pub fn is_stored(&self) -> bool {
-        !self.is_review && !self.is_computed
+        self.source == Source::Store
     }
 
     /// `apps/v1`, `v1`.
@@ -420,12 +429,17 @@ impl Resource {
     }
 
     fn review(mut self) -> Self {
-        self.is_review = true;
+        self.source = Source::Request;
         self
     }
 
     fn computed(mut self) -> Self {
-        self.is_computed = true;
+        self.source = Source::Computation;
+        self
+    }
+
+    fn without_singular(mut self) -> Self {
+        self.names.singular = ApiName::EMPTY;
         self
     }
 }

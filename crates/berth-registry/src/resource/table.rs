@@ -58,7 +58,7 @@ impl Resources {
         self.all.iter().filter(|resource| resource.is_stored())
     }
 
-    /// Returns the resource at `/apis/{group}/{version}/…/{plural}`, which may be a review.
+    /// Returns the resource at `/apis/{group}/{version}/…/{plural}`, which may be a review or computed.
     #[must_use]
     pub fn find(&self, name: &GroupVersionResource) -> Option<&Arc<Resource>> {
         self.versions(&name.group, &name.plural).find(|resource| *resource.version() == name.version)
@@ -70,7 +70,7 @@ impl Resources {
         self.named(kind).filter(|resource| resource.is_stored())
     }
 
-    /// Returns the same, or a review.
+    /// Returns the same, or a resource that is not stored.
     pub(super) fn named(&self, kind: &GroupVersionKind) -> Option<&Arc<Resource>> {
         let at = self.by_kind.binary_search_by(|resource| resource.gvk().cmp(kind)).ok()?;
         Some(&self.by_kind[at])

@@ -228,8 +228,27 @@ fn autoscalers() {
     let target = json!({"type": "AverageValue", "averageValue": "5"});
     let pods = json!({"type": "Pods", "pods": {"metric": {"name": "m"}, "target": target}});
     let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 80}}});
-    let shown = json!(["n", "Deployment/d", "<unknown>/5 (avg),cpu: <unknown>/80%", "<unset>", "5", 0, "5m"]);
+    let shown = json!(["n", "Deployment/d", "<unknown>/5, cpu: <unknown>/80%", "<unset>", "5", 0, "5m"]);
     check("autoscaling", "horizontalpodautoscalers", spec(json!([pods, cpu])), shown);
+    let object = json!({"type": "Object", "object": {"describedObject": {"kind": "Service", "name": "s"}, "metric": {"name": "m"}, "target": target}});
+    let external = json!({"type": "External", "external": {"metric": {"name": "m"}, "target": {"type": "Value", "value": "7"}}});
+    let memory = json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": "1Mi"}}});
+    let container = json!({"type": "ContainerResource", "containerResource": {"name": "cpu", "container": "c", "target": {"type": "Utilization", "averageUtilization": 50}}});
+    let with = |metric: &Value, field: &str, current: Value, shown: &str| {
+        let mut object = spec(json!([metric]));
+        object["status"] =
+            json!({"currentReplicas": 2, "desiredReplicas": 3, "currentMetrics": [{"type": metric["type"], field: {"current": current}}]});
+        check("autoscaling", "horizontalpodautoscalers", object, json!(["n", "Deployment/d", shown, "<unset>", "5", 2, "5m"]));
+    };
+    with(&cpu, "resource", json!({"averageUtilization": 40, "averageValue": "400m"}), "cpu: 40%/80%");
+    with(&memory, "resource", json!({"averageValue": "2Mi"}), "memory: 2Mi/1Mi");
+    with(&container, "containerResource", json!({"averageUtilization": 60}), "cpu: 60%/50%");
+    with(&object, "object", json!({"averageValue": "2500m"}), "2500m/5 (avg)");
+    with(&external, "external", json!({"value": "8"}), "8/7");
+    with(&pods, "pods", json!({"averageValue": "6"}), "6/5");
+    let many = spec(json!([pods, cpu, memory, external]));
+    let shown = json!(["n", "Deployment/d", "<unknown>/5, cpu: <unknown>/80% + 2 more...", "<unset>", "5", 0, "5m"]);
+    check("autoscaling", "horizontalpodautoscalers", many, shown);
 }
 
 #[test]

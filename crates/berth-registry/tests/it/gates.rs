@@ -339,3 +339,22 @@ fn a_bad_deletion_cost_that_is_stored_holds_no_other_change() {
     assert!(world.merge("pods", "p", json!({"metadata": {"annotations": {COST: "old"}}})).is_err(), "and never back");
     assert!(world.merge("pods/status", "p", json!({"metadata": {"annotations": {COST: "old"}}})).is_err(), "by no way");
 }
+
+#[test]
+fn a_tolerance_is_new_only_where_the_gate_is_on_and_kept_where_it_is_in_use() {
+    const AUTOSCALERS: &str = "horizontalpodautoscalers.autoscaling";
+    let autoscaler = |tolerance: Value| {
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "a"}, "spec": {
+            "maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "d"},
+            "behavior": {"scaleUp": {"tolerance": tolerance}}}})
+    };
+    let shown = |object: &Value| object["spec"]["behavior"]["scaleUp"]["tolerance"].clone();
+    let mut world = World::new();
+    world.set_gates(gates("HPAConfigurableTolerance=false"));
+    assert_eq!(shown(&world.made(AUTOSCALERS, autoscaler(json!("50m")))), Value::Null);
+    assert_eq!(shown(&world.update(AUTOSCALERS, "a", &autoscaler(json!("50m"))).expect("updated")), Value::Null);
+    world.set_gates(FeatureGates::default());
+    assert_eq!(shown(&world.update(AUTOSCALERS, "a", &autoscaler(json!("50m"))).expect("updated")), "50m");
+    world.set_gates(gates("HPAConfigurableTolerance=false"));
+    assert_eq!(shown(&world.update(AUTOSCALERS, "a", &autoscaler(json!("70m"))).expect("updated")), "70m");
+}

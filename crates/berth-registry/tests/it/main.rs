@@ -25,5 +25,6 @@ mod services;
 mod split;
 mod steps;
 mod update;
+mod usage;
 mod watch;
 mod world;

@@ -1,5 +1,6 @@
 //! Tests of `berth-sim` from outside: `cargo test -p berth-sim --test it TOPIC::`.
 
+mod autoscalers;
 mod clock;
 mod costs;
 mod crashes;

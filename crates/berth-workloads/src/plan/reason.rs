@@ -192,12 +192,22 @@ pub enum Reason {
     },
     /// Its status does not match its Jobs.
     JobsChanged,
+    // Autoscalers.
+    /// An autoscaler's status does not match its metrics or its target.
+    MetricsChanged,
+    /// An autoscaler requires another size of its target.
+    Autoscaled {
+        /// In pods.
+        from: i32,
+        /// In pods.
+        to: i32,
+        /// As the event states it.
+        why: String,
+    },
 
     // Services.
     /// A Service requests a load balancer and has none.
     BalancerMissing,
-    /// A HorizontalPodAutoscaler has no condition yet that it is inactive.
-    NothingScales,
     /// A request for a certificate is approved.
     Approved,
     /// No signer signs a request for a certificate.
@@ -351,8 +361,9 @@ impl Display for Reason {
             Self::ReplacedByNext { at } => return write!(f, "the Job of {} replaces it", minutes(*at)),
             Self::BeyondJobHistoryLimit { limit } => return write!(f, "of the Jobs that ended so, {limit} are kept"),
             Self::JobsChanged => "its Jobs have changed",
+            Self::MetricsChanged => "its metrics have changed",
+            Self::Autoscaled { from, to, why } => return write!(f, "{from} to {to} pods: {why}"),
             Self::BalancerMissing => "it requests a load balancer and has none",
-            Self::NothingScales => "nothing acts on it, and its status does not report that",
             Self::Approved => "it is approved",
             Self::NotSigned => "its signer does not sign it",
             Self::RequestOld => "it is old",

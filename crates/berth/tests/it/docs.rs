@@ -146,7 +146,9 @@ fn kind(command: &str) -> Kind {
         "berth" if words.get(1) == Some(&"record") => Kind::Watch,
         // Recorded changes appear in the file with a short delay.
         "berth" if words.get(1) == Some(&"replay") => Kind::Ask,
-        "berth" | "kubectl" if has(&["get", "describe", "explain", "auth", "history", "status", "diff", "logs", "version"]) => Kind::Ask,
+        "berth" | "kubectl" if has(&["get", "describe", "explain", "auth", "history", "status", "diff", "logs", "top", "version"]) => {
+            Kind::Ask
+        }
         "berth" | "kubectl" | "helm" | "ln" | "mkdir" | "sed" | "curl" => Kind::Do,
         _ => Kind::Unknown,
     }

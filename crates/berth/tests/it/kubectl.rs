@@ -246,7 +246,6 @@ fn what_simulated_pods_cannot_do_is_refused() {
         let told = berth.kubectl_fails(command);
         assert!(told.contains(&format!("pods are simulated: {why}")), "{command:?}: {told}");
     }
-    assert!(berth.kubectl_fails(&["top", "pods"]).contains("Metrics API not available"));
 }
 
 #[test]
@@ -383,9 +382,9 @@ fn an_object_is_edited_replaced_compared_and_waited_for() {
     berth.kubectl(&["wait", "--for=delete", "deployment/web", "--timeout=60s"]);
 }
 
-/// Kinds that charts contain. No controller acts on them, but they are stored, validated and shown.
+/// Kinds that charts contain. They are stored, validated and shown.
 #[test]
-fn autoscalers_ingresses_and_policies_are_kept_and_shown() {
+fn autoscalers_ingresses_and_policies_are_shown() {
     if !kubectl_is_here() {
         return;
     }
@@ -420,4 +419,56 @@ spec: {podSelector: {matchLabels: {app: web}}}
     }
     let refused = berth.kubectl_fails(&["patch", "hpa", "web", "--type=merge", "--patch", r#"{"spec":{"minReplicas":5}}"#]);
     assert!(refused.contains("spec.maxReplicas: Invalid value: 4: must be greater than or equal to `minReplicas`"), "{refused}");
+}
+
+/// The usage of each pod is high for 40 s after its start, then low.
+#[test]
+fn a_deployment_is_scaled_up_and_down_by_its_usage_which_top_shows() {
+    if !kubectl_is_here() {
+        return;
+    }
+    let berth = up(FAST);
+    let usage = "annotations: {sim.berth.dev/memory: 0s=90Mi 40s=90Mi 41s=10Mi, sim.berth.dev/cpu: 30m}";
+    let manifest = deployment("web", 1, "web:1")
+        .replace("image: web:1\n", "image: web:1\n          resources: {requests: {cpu: 100m, memory: 100Mi}}\n")
+        .replace("    metadata:\n", &format!("    metadata:\n      {usage}\n"));
+    assert!(manifest.contains("sim.berth.dev/memory") && manifest.contains("requests"), "{manifest}");
+    berth.apply(&manifest);
+    berth.kubectl(&["rollout", "status", "deployment/web"]);
+    let words = |text: &str| text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
+    let pods = words(&berth.kubectl(&["top", "pods", "-l", "app=web"]));
+    assert_eq!(pods[0], "NAME CPU(cores) MEMORY(bytes)");
+    assert!(pods.len() == 2 && pods[1].ends_with(" 30m 90Mi"), "{pods:?}");
+    let containers = words(&berth.kubectl(&["top", "pods", "-A", "--containers", "--no-headers"]));
+    assert!(
+        containers.len() == 1 && containers[0].starts_with("default web-") && containers[0].ends_with(" main 30m 90Mi"),
+        "{containers:?}"
+    );
+    let nodes = words(&berth.kubectl(&["top", "nodes"]));
+    assert_eq!((nodes[0].as_str(), nodes.len()), ("NAME CPU(cores) CPU(%) MEMORY(bytes) MEMORY(%)", 4), "{nodes:?}");
+    assert_eq!(nodes.iter().filter(|node| node.contains(" 30m ")).count(), 1, "{nodes:?}");
+    let listed = words(&berth.kubectl(&["get", "pods.metrics.k8s.io"]));
+    assert_eq!(listed[0], "NAME CPU MEMORY WINDOW");
+
+    berth.apply(
+        "apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: web}
+spec:
+  maxReplicas: 3
+  scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}
+  metrics: [{type: Resource, resource: {name: memory, target: {type: Utilization, averageUtilization: 50}}}]
+  behavior: {scaleDown: {stabilizationWindowSeconds: 0}}
+",
+    );
+    let size = &["get", "deployment", "web", "-o", "jsonpath={.spec.replicas}"];
+    berth.kubectl_until(size, |size| size == "3");
+    let shown = words(&berth.kubectl(&["get", "hpa", "web"]));
+    assert!(shown[1].starts_with("web Deployment/web memory: ") && shown[1].contains("%/50% 1 3 "), "{shown:?}");
+    berth.kubectl_until(size, |size| size == "1");
+    let events = berth.kubectl(&["events", "--for", "hpa/web"]);
+    assert!(events.contains("New size: 3; reason: memory resource utilization (percentage of request) above target"), "{events}");
+    assert!(events.contains("New size: 1; reason: All metrics below target"), "{events}");
+    let described = berth.kubectl(&["describe", "hpa", "web"]);
+    assert!(described.contains("ValidMetricFound") && described.contains("resource memory on pods"), "{described}");
 }

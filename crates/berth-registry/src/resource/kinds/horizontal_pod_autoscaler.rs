@@ -1,6 +1,6 @@
 //! HorizontalPodAutoscaler: one key prefix, two versions. `autoscaling/v2` is the stored form.
 
-use super::text::{AGE, NAME, age_of, first_few, name, or, text};
+use super::text::{AGE, NAME, age_of, name, text};
 use crate::resource::{
     BoxObject, Column, DecodeError, Decoded, FormError, KindSchema, Printed, PrinterColumn, Resource, Rules, StoredForm, Subresource,
     merge_rules::{MergeRule, atomic, conditions, to},
@@ -8,7 +8,10 @@ use crate::resource::{
 use berth_api::{
     Object,
     decode::{decode_tree, from_json},
-    k8s_openapi::api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricTarget},
+    k8s_openapi::{
+        api::autoscaling::v2::{HorizontalPodAutoscaler, MetricSpec, MetricStatus, MetricTarget, MetricValueStatus},
+        apimachinery::pkg::api::resource::Quantity,
+    },
 };
 use berth_kinds::built_in::{autoscaler_to_v1, autoscaler_to_v2, horizontal_pod_autoscaler_v1};
 use bytes::Bytes;
@@ -21,6 +24,8 @@ const V1: &str = "autoscaling/v1";
 const V2: &str = "autoscaling/v2";
 /// The maximum number of targets in a cell. Further targets are only counted.
 const SHOWN_MAX: usize = 2;
+/// The text of a value that no controller has reported.
+const UNKNOWN: &str = "<unknown>";
 
 /// The lines of the resource table: `autoscaling/v2`, then `autoscaling/v1`.
 pub(super) fn resources() -> [Resource; 2] {
@@ -157,12 +162,14 @@ impl Printed for HorizontalPodAutoscaler {
     ];
 
     fn cells(&self, now: Timestamp) -> Vec<Value> {
-        let targets: Vec<String> = self.spec.metrics.iter().flatten().filter_map(target).collect();
+        let statuses = self.status.as_ref().and_then(|status| status.current_metrics.as_deref()).unwrap_or_default();
+        let metrics = self.spec.metrics.iter().flatten().enumerate();
+        let targets: Vec<String> = metrics.filter_map(|(index, metric)| target(metric, statuses.get(index))).collect();
         let reference = &self.spec.scale_target_ref;
         vec![
             json!(name(&self.metadata)),
             json!(format!("{}/{}", reference.kind, reference.name)),
-            json!(or(Some(&first_few(&targets, SHOWN_MAX)), "<none>")),
+            json!(shown(&targets)),
             json!(self.spec.min_replicas.map_or_else(|| "<unset>".to_owned(), |least| least.to_string())),
             json!(self.spec.max_replicas.to_string()),
             json!(self.status.as_ref().and_then(|status| status.current_replicas).unwrap_or(0)),
@@ -171,24 +178,56 @@ impl Printed for HorizontalPodAutoscaler {
     }
 }
 
-/// Formats a target: `cpu: <unknown>/80%`. The current value is unknown, because there are no metrics.
-fn target(metric: &MetricSpec) -> Option<String> {
-    let resource = metric.resource.as_ref().map(|source| (Some(source.name.as_str()), &source.target));
-    let container = || metric.container_resource.as_ref().map(|source| (Some(source.name.as_str()), &source.target));
-    let other = || {
-        let target = metric.pods.as_ref().map(|source| &source.target);
-        let target = target.or_else(|| metric.object.as_ref().map(|source| &source.target));
-        target.or_else(|| metric.external.as_ref().map(|source| &source.target)).map(|target| (None, target))
-    };
-    let (name, target) = resource.or_else(container).or_else(other)?;
-    Some(format!("{}<unknown>/{}", name.map(|name| format!("{name}: ")).unwrap_or_default(), wanted(target)))
+fn shown(targets: &[String]) -> String {
+    match targets.len().saturating_sub(SHOWN_MAX) {
+        _ if targets.is_empty() => "<none>".to_owned(),
+        0 => targets.join(", "),
+        more => format!("{} + {more} more...", targets[..SHOWN_MAX].join(", ")),
+    }
 }
 
-fn wanted(target: &MetricTarget) -> String {
-    match (target.average_utilization, &target.average_value, &target.value) {
-        (Some(percent), ..) => format!("{percent}%"),
-        (None, Some(average), _) => format!("{} (avg)", average.0),
-        (None, None, Some(value)) => value.0.clone(),
-        (None, None, None) => "<auto>".to_owned(),
+/// Formats a metric: `cpu: 40%/80%`, its present value and its target. `None`: its source is missing.
+///
+/// Source: upstream `formatHPAMetrics`.
+fn target(metric: &MetricSpec, status: Option<&MetricStatus>) -> Option<String> {
+    if let Some(source) = &metric.resource {
+        let current = status.and_then(|status| status.resource.as_ref()).map(|status| &status.current);
+        return Some(format!("{}: {}", source.name, usage(&source.target, current)));
     }
+    if let Some(source) = &metric.container_resource {
+        let current = status.and_then(|status| status.container_resource.as_ref()).map(|status| &status.current);
+        return Some(format!("{}: {}", source.name, usage(&source.target, current)));
+    }
+    if let Some(source) = &metric.pods {
+        let current = status.and_then(|status| status.pods.as_ref()).map(|status| &status.current);
+        return Some(usage(&source.target, current));
+    }
+    if let Some(source) = &metric.object {
+        return Some(whole(&source.target, status.and_then(|status| status.object.as_ref()).map(|status| &status.current)));
+    }
+    let source = metric.external.as_ref()?;
+    Some(whole(&source.target, status.and_then(|status| status.external.as_ref()).map(|status| &status.current)))
+}
+
+/// Formats an average over pods or a utilization.
+fn usage(target: &MetricTarget, current: Option<&MetricValueStatus>) -> String {
+    if let Some(average) = &target.average_value {
+        return format!("{}/{}", amount(current.and_then(|current| current.average_value.as_ref())), average.0);
+    }
+    let percent = |percent: Option<i32>, missing: &str| percent.map_or_else(|| missing.to_owned(), |percent| format!("{percent}%"));
+    let current = percent(current.and_then(|current| current.average_utilization), UNKNOWN);
+    format!("{current}/{}", percent(target.average_utilization, "<auto>"))
+}
+
+/// Formats a value of the target as a whole, or its average per pod.
+fn whole(target: &MetricTarget, current: Option<&MetricValueStatus>) -> String {
+    match (&target.average_value, &target.value) {
+        (Some(average), _) => format!("{}/{} (avg)", amount(current.and_then(|current| current.average_value.as_ref())), average.0),
+        (None, Some(value)) => format!("{}/{}", amount(current.and_then(|current| current.value.as_ref())), value.0),
+        (None, None) => format!("{UNKNOWN}/<auto>"),
+    }
+}
+
+fn amount(current: Option<&Quantity>) -> &str {
+    current.map_or(UNKNOWN, |amount| amount.0.as_str())
 }

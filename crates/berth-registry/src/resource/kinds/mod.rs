@@ -15,6 +15,7 @@ mod horizontal_pod_autoscaler;
 mod ip_address;
 mod lease;
 mod limit_range;
+mod metrics;
 mod namespace;
 mod node;
 mod persistent_volume;
@@ -36,6 +37,7 @@ mod stateful_set;
 mod storage_class;
 pub(crate) mod text;
 
+pub(super) use metrics::resources as metrics;
 pub(super) use reviews::resources as reviews;
 pub(super) use shared_types::MERGE_RULES as SHARED_MERGE_RULES;
 
