@@ -41,8 +41,9 @@ pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body:
         return reviews::answer(exchange, at, resource, body).boxed().await;
     }
     if resource.is_computed() {
-        let is_component = resource.gvk().kind == "ComponentStatus";
-        return match is_component {
+        // The core group has the health of the server's parts, and another one the usage of pods and nodes.
+        let is_core = resource.gvk().group.is_empty();
+        return match is_core {
             true => components::answer(exchange, at, resource).boxed().await,
             false => usage::answer(exchange, at, resource).boxed().await,
         };

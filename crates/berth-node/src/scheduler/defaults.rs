@@ -3,10 +3,7 @@
 //! Source: kube-scheduler, plugin `PodTopologySpread`, its system defaults and `DefaultSelector`.
 
 use super::{
-    pod_set::PodSet,
-    spread::Constraints,
-    spread_constraint::SpreadConstraint,
-    view::{HOSTNAME, PodInfo},
+    HOSTNAME, pod_set::PodSet, selecting_kind::SelectingKind, spread::Constraints, spread_constraint::SpreadConstraint, view::PodInfo,
 };
 use berth_api::{Selector, decode::from_json, k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector};
 use berth_identity::{Name, Namespace, ObjectKey, Revision, Uid};
@@ -19,31 +16,6 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 /// How many pods a node, and a zone, may be ahead before it counts.
 const NODE_SKEW: i64 = 3;
 const ZONE_SKEW: i64 = 5;
-
-/// A kind whose objects select pods that are spread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum SelectingKind {
-    /// `v1`, Service.
-    Service,
-    /// `v1`, ReplicationController.
-    ReplicationController,
-    /// `apps/v1`, ReplicaSet.
-    ReplicaSet,
-    /// `apps/v1`, StatefulSet.
-    StatefulSet,
-}
-
-impl SelectingKind {
-    /// The kind of an owner whose pods are spread.
-    pub(super) fn of_owner(api_version: &str, kind: &str) -> Option<Self> {
-        match (api_version, kind) {
-            ("v1", "ReplicationController") => Some(Self::ReplicationController),
-            ("apps/v1", "ReplicaSet") => Some(Self::ReplicaSet),
-            ("apps/v1", "StatefulSet") => Some(Self::StatefulSet),
-            _ => None,
-        }
-    }
-}
 
 /// What the scheduler reads of a Service or of a set of pods: the pods that it selects.
 #[derive(Clone, Debug)]

@@ -74,7 +74,7 @@ impl PlacedTerms {
     /// Brings the sums up to date that concern the pod.
     fn require(&mut self, pod: &PodInfo, nodes: &Nodes, namespaces: &NamespaceLabels) {
         for key in self.index.candidates(&pod.labels) {
-            if let Some(placed) = self.terms.get_mut(key).filter(|placed| placed.pods.contains(pod, namespaces)) {
+            if let Some(placed) = self.terms.get_mut(key).filter(|placed| pod.is_in(&placed.pods, namespaces)) {
                 placed.sums.divide(&placed.by, nodes);
             }
         }
@@ -82,7 +82,7 @@ impl PlacedTerms {
 
     fn concerning<'a>(&'a self, pod: &'a PodInfo, effect: Effect, namespaces: &'a NamespaceLabels) -> impl Iterator<Item = &'a Parts> {
         let keys = self.index.candidates(&pod.labels).filter(move |(found, ..)| *found == effect);
-        let placed = keys.filter_map(|key| self.terms.get(key)).filter(|placed| placed.pods.contains(pod, namespaces));
+        let placed = keys.filter_map(|key| self.terms.get(key)).filter(|placed| pod.is_in(&placed.pods, namespaces));
         placed.filter_map(|placed| placed.sums.parts(&placed.by))
     }
 
@@ -157,7 +157,7 @@ impl<'a> Neighbors<'a> {
             pod,
             namespaces,
             affinity,
-            requires_itself: required.as_ref().is_some_and(|required| required.contains(pod, namespaces)),
+            requires_itself: required.as_ref().is_some_and(|required| pod.is_in(required, namespaces)),
             required,
             anti_affinity: anti_affinity.filter_map(|term| Some((term, parts(&term.pods, term)?))).collect(),
             forbidding: placed_terms.concerning(pod, Effect::Forbid, namespaces).collect(),
@@ -173,7 +173,7 @@ impl<'a> Neighbors<'a> {
             return Some(Misfit::Affinity);
         }
         let changed_by =
-            |pods: &PodSet| -> i64 { changes.iter().filter(|(other, _)| pods.contains(other, self.namespaces)).map(|(_, by)| by).sum() };
+            |pods: &PodSet| -> i64 { changes.iter().filter(|(other, _)| other.is_in(pods, self.namespaces)).map(|(_, by)| by).sum() };
         let is_avoided = |(term, parts): &(&PodTerm, &Parts)| {
             node.labels.get(&term.topology_key).is_some() && parts.of_node(node) + changed_by(&term.pods) > 0
         };
@@ -188,7 +188,7 @@ impl<'a> Neighbors<'a> {
         if self.affinity.iter().any(|parts| parts.division().part(node).is_none()) {
             return false;
         }
-        let change: i64 = changes.iter().filter(|(other, _)| required.contains(other, self.namespaces)).map(|(_, by)| by).sum();
+        let change: i64 = changes.iter().filter(|(other, _)| other.is_in(required, self.namespaces)).map(|(_, by)| by).sum();
         if self.affinity.iter().all(|parts| parts.of_node(node) + change > 0) {
             return true;
         }
@@ -210,7 +210,7 @@ impl<'a> Neighbors<'a> {
         }
         for (other, by) in changes {
             let terms = other.terms.as_deref().into_iter().flat_map(|terms| &terms.anti_affinity);
-            for term in terms.filter(|term| term.pods.contains(self.pod, self.namespaces)) {
+            for term in terms.filter(|term| self.pod.is_in(&term.pods, self.namespaces)) {
                 if let Some(part) = node.labels.get(&term.topology_key) {
                     *counts.entry((&term.topology_key, part)).or_default() += by;
                 }

@@ -1,6 +1,5 @@
 //! Sets of pods: those that a pod affinity term or a topology spread constraint is about.
 
-use super::view::PodInfo;
 use berth_api::{
     Selector, k8s_openapi::api::core::v1::PodAffinityTerm, k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelectorRequirement,
 };
@@ -83,8 +82,9 @@ impl PodSet {
         &self.text
     }
 
-    pub(super) fn contains(&self, pod: &PodInfo, namespaces: &NamespaceLabels) -> bool {
-        (self.has_terminating || !pod.deleting) && self.conditions.iter().all(|condition| condition.holds(pod, namespaces))
+    /// Whether a pod of `namespace` with these labels belongs to it. `deleting` says whether the pod is terminating.
+    pub(super) fn contains(&self, namespace: &Namespace, labels: &Labels, deleting: bool, namespaces: &NamespaceLabels) -> bool {
+        (self.has_terminating || !deleting) && self.conditions.iter().all(|condition| condition.holds(namespace, labels, namespaces))
     }
 
     /// A label that all its pods have, if there is one.
@@ -105,13 +105,13 @@ impl Condition {
         (text, Self { namespaces, namespace_selector, selector: selector.unwrap_or_else(Selector::nothing) })
     }
 
-    fn holds(&self, pod: &PodInfo, namespaces: &NamespaceLabels) -> bool {
-        let selects_namespace = |selector: &Selector| match namespaces.get(&pod.namespace) {
+    fn holds(&self, namespace: &Namespace, labels: &Labels, namespaces: &NamespaceLabels) -> bool {
+        let selects_namespace = |selector: &Selector| match namespaces.get(namespace) {
             Some(labels) => selector.matches(labels),
             None => selector.matches(&Labels::default()),
         };
-        self.selector.matches(&pod.labels)
-            && (self.namespaces.contains(&pod.namespace) || self.namespace_selector.as_ref().is_some_and(selects_namespace))
+        self.selector.matches(labels)
+            && (self.namespaces.contains(namespace) || self.namespace_selector.as_ref().is_some_and(selects_namespace))
     }
 }
 
@@ -168,10 +168,6 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    fn pod(namespace: &str, labels: &[(&str, &str)]) -> PodInfo {
-        PodInfo { namespace: namespace.into(), labels: labels.iter().copied().collect(), ..PodInfo::default() }
-    }
-
     fn set(term: Value, labels: &[(&str, &str)]) -> PodSet {
         let mut whole = json!({"topologyKey": "zone"});
         term.as_object().into_iter().flatten().for_each(|(member, value)| whole[member] = value.clone());
@@ -183,7 +179,7 @@ mod tests {
         let namespaces =
             NamespaceLabels::from([("own".into(), Labels::from([("team", "a")])), ("other".into(), Labels::from([("team", "b")]))]);
         let check = |term: Value, own: &[(&str, &str)], namespace: &str, labels: &[(&str, &str)], expected: bool| {
-            let found = set(term.clone(), own).contains(&pod(namespace, labels), &namespaces);
+            let found = set(term.clone(), own).contains(&namespace.into(), &labels.iter().copied().collect(), false, &namespaces);
             assert_eq!(found, expected, "{term} of {own:?} and {labels:?} in {namespace}");
         };
         let app = || json!({"matchLabels": {"app": "p"}});

@@ -3,7 +3,8 @@
 use super::{
     board::{Board, MakeRoom, Placement},
     claims::ClaimChoice,
-    defaults::{SelectingKind, SelectorView},
+    defaults::SelectorView,
+    selecting_kind::SelectingKind,
     view::{NamespaceView, NodeView, PREEMPTED, PodInfo},
 };
 use crate::about::about_pod;

@@ -1,14 +1,28 @@
 //! Topology spread constraints: how many pods like a pod there are in each part of the cluster, and how many more there may be.
 
 use super::{
+    affinity::NodeRules,
     fit::{Misfit, NodeState},
     pod_set::NamespaceLabels,
     spread_constraint::SpreadConstraint,
     sums::{Division, Nodes, Parts, Sums},
     tallies::Tallies,
-    view::{NodeView, PodInfo},
+    view::{NodeView, PodInfo, Wishes},
 };
 use std::{collections::BTreeSet, sync::Arc};
+
+impl SpreadConstraint {
+    /// The division of the nodes that it counts over, for a pod with these wishes.
+    pub(super) fn division(&self, wishes: &Wishes, required_labels: &[String]) -> Division {
+        Division {
+            topology_key: self.topology_key.clone(),
+            required_labels: required_labels.to_vec(),
+            rules: self.honors_affinity.then(|| NodeRules::of(wishes)).filter(|rules| !rules.is_empty()),
+            tolerations: self.honors_taints.then(|| wishes.tolerations.clone()),
+            has_empty_parts: self.required,
+        }
+    }
+}
 
 /// The constraints that a pod is placed with.
 #[derive(Debug, Default)]
@@ -82,7 +96,7 @@ impl<'a> Spread<'a> {
         for counts in &self.required {
             let constraint = counts.constraint;
             let Some(domain) = node.labels.get(&constraint.topology_key) else { return Some(Misfit::SpreadLabel) };
-            let counted = changes.iter().filter(|(other, _)| constraint.pods.contains(other, self.namespaces));
+            let counted = changes.iter().filter(|(other, _)| other.is_in(&constraint.pods, self.namespaces));
             let Some(parts) = counts.parts else { continue };
             let change = if parts.division().part(node).is_some() { counted.map(|(_, by)| by).sum() } else { 0 };
             if counts.skew(parts, domain, change) > constraint.max_skew {

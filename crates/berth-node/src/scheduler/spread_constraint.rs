@@ -1,11 +1,6 @@
 //! One topology spread constraint of a pod.
 
-use super::{
-    affinity::NodeRules,
-    pod_set::PodSet,
-    sums::Division,
-    view::{HOSTNAME, Wishes},
-};
+use super::{HOSTNAME, pod_set::PodSet};
 use berth_api::{Selector, k8s_openapi::api::core::v1::TopologySpreadConstraint};
 use berth_identity::Namespace;
 use berth_workloads::selector::Labels;
@@ -79,16 +74,5 @@ impl SpreadConstraint {
     /// Whether each node is a part of its own.
     pub(super) fn is_by_node(&self) -> bool {
         self.topology_key == HOSTNAME
-    }
-
-    /// The division of the nodes that it counts over, for a pod with these wishes.
-    pub(super) fn division(&self, wishes: &Wishes, required_labels: &[String]) -> Division {
-        Division {
-            topology_key: self.topology_key.clone(),
-            required_labels: required_labels.to_vec(),
-            rules: self.honors_affinity.then(|| NodeRules::of(wishes)).filter(|rules| !rules.is_empty()),
-            tolerations: self.honors_taints.then(|| wishes.tolerations.clone()),
-            has_empty_parts: self.required,
-        }
     }
 }

@@ -54,7 +54,7 @@ impl Tallies {
         if !self.tallies.contains_key(pods.text()) {
             self.remove_unused();
             let mut sums = Sums::default();
-            placed.filter(|(pod, _)| pods.contains(pod, namespaces)).for_each(|(_, node)| sums.add(node, 1, nodes));
+            placed.filter(|(pod, _)| pod.is_in(pods, namespaces)).for_each(|(_, node)| sums.add(node, 1, nodes));
             self.index.insert(pods, Arc::clone(pods.text()));
             self.tallies.insert(Arc::clone(pods.text()), Tally { pods: pods.clone(), sums, last_use: 0 });
         }
@@ -86,7 +86,7 @@ impl Tallies {
     pub(super) fn change(&mut self, pod: &PodInfo, node: &str, by: i64, nodes: &Nodes, namespaces: &NamespaceLabels) {
         let texts = self.index.candidates(&pod.labels);
         for text in texts {
-            if let Some(tally) = self.tallies.get_mut(text).filter(|tally| tally.pods.contains(pod, namespaces)) {
+            if let Some(tally) = self.tallies.get_mut(text).filter(|tally| pod.is_in(&tally.pods, namespaces)) {
                 tally.sums.add(node, by, nodes);
             }
         }
@@ -117,7 +117,7 @@ impl Tallies {
     ) -> Result<(), Inconsistent> {
         for (text, tally) in &self.tallies {
             let mut recount: BTreeMap<&str, i64> = BTreeMap::new();
-            for (_, node) in placed.clone().filter(|(pod, _)| tally.pods.contains(pod, namespaces)) {
+            for (_, node) in placed.clone().filter(|(pod, _)| pod.is_in(&tally.pods, namespaces)) {
                 *recount.entry(node).or_default() += 1;
             }
             if recount != tally.sums.by_node() {
@@ -165,7 +165,7 @@ impl Watches {
     /// Takes in that a pod has got a node, or counts no more.
     pub(super) fn change(&mut self, pod: &PodInfo, namespaces: &NamespaceLabels) {
         for text in self.index.candidates(&pod.labels) {
-            if let Some((_, pods)) = self.sets.get(text).filter(|(set, _)| set.contains(pod, namespaces)) {
+            if let Some((_, pods)) = self.sets.get(text).filter(|(set, _)| pod.is_in(set, namespaces)) {
                 self.woken.extend(pods.iter().cloned());
             }
         }

@@ -1,6 +1,10 @@
 //! What the scheduler reads of pods and nodes.
 
-use super::{defaults::SelectingKind, pod_set::PodSet, spread_constraint::SpreadConstraint};
+use super::{
+    pod_set::{NamespaceLabels, PodSet},
+    selecting_kind::SelectingKind,
+    spread_constraint::SpreadConstraint,
+};
 use crate::{
     condition::WireCondition,
     resources::{Amounts, WireAmounts},
@@ -28,9 +32,6 @@ use std::{collections::BTreeMap, mem};
 
 /// The scheduler that pods name unless they name another.
 pub(super) const DEFAULT_SCHEDULER: &str = "default-scheduler";
-
-/// The label whose value is the node itself.
-pub(super) const HOSTNAME: &str = "kubernetes.io/hostname";
 
 /// The reason of the condition `DisruptionTarget` of a pod that makes room for another.
 pub(super) const PREEMPTED: &str = "PreemptionByScheduler";
@@ -141,6 +142,11 @@ impl PodInfo {
     #[must_use]
     pub fn wishes(&self) -> &Wishes {
         self.wishes.as_deref().unwrap_or(&NONE)
+    }
+
+    /// Whether it belongs to the set.
+    pub(super) fn is_in(&self, set: &PodSet, namespaces: &NamespaceLabels) -> bool {
+        set.contains(&self.namespace, &self.labels, self.deleting, namespaces)
     }
 
     /// Its condition `PodScheduled` while that is False.
