@@ -131,8 +131,8 @@ impl Sources {
         let items = items(&root.code);
         let own = || items.iter().filter(|item| !is_use(item));
         let outermost = self.0.keys().filter(|module| module.len() == 1);
-        let by_path = outermost.filter(|module| own().any(|item| stands_in(item, &format!("{}::", module[0])))).cloned();
-        let by_name = root.names.iter().filter(|(name, _)| own().any(|item| stands_in(item, name)));
+        let by_path = outermost.filter(|module| own().any(|item| names_path(item, &format!("{}::", module[0])))).cloned();
+        let by_name = root.names.iter().filter(|(name, _)| own().any(|item| names_path(item, name)));
         by_path.chain(by_name.filter_map(|(_, path)| self.home(path.as_ref()?))).filter(|module| !module.is_empty()).collect()
     }
 }
@@ -287,7 +287,7 @@ fn is_use(item: &str) -> bool {
 }
 
 /// Whether a path in `code` is `word` or begins with it.
-fn stands_in(code: &str, word: &str) -> bool {
+fn names_path(code: &str, word: &str) -> bool {
     code.match_indices(word).any(|(at, _)| {
         let (before, after) = (&code[..at], &code[at + word.len()..]);
         !before.ends_with(|letter| is_name(letter) || matches!(letter, ':' | '.')) && (word.ends_with(':') || !after.starts_with(is_name))

@@ -9,7 +9,7 @@ mod decisions;
 mod deny;
 mod etcd_protos;
 mod faults;
-mod foretold;
+mod forecasts;
 mod fuzz;
 mod kinds;
 mod linear;
@@ -101,8 +101,8 @@ enum Command {
     )]
     Compare(compare::Options),
     /// Compares forecasts of `berth plan` for random changes with the result in a real `berth up`.
-    #[command(after_help = "Example: cargo xtask foretold --seeds 0..1000")]
-    Foretold(foretold::Options),
+    #[command(after_help = "Example: cargo xtask forecasts --seeds 0..1000")]
+    Forecasts(forecasts::Options),
 }
 
 fn main() -> ExitCode {
@@ -124,7 +124,7 @@ fn main() -> ExitCode {
         Command::Torture(options) => torture::run(&options),
         Command::Faults(options) => faults::run(&options),
         Command::Compare(options) => compare::run(&options),
-        Command::Foretold(options) => foretold::run(&options),
+        Command::Forecasts(options) => forecasts::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

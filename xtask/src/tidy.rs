@@ -109,8 +109,8 @@ const CIRCLES: &[(&str, &str, &str)] = &[
 /// Words that no file may contain.
 const UNFINISHED: &[&str] = &["FIXME", "TODO", "XXX"];
 
-/// The roots of a crate's integration tests. `cargo test` leaves the second to `cargo xtask foretold`.
-const TEST_ROOTS: &[&str] = &["tests/it/main.rs", "tests/foretold/main.rs"];
+/// The roots of a crate's integration tests. `cargo test` leaves the second to `cargo xtask forecasts`.
+const TEST_ROOTS: &[&str] = &["tests/it/main.rs", "tests/forecasts/main.rs"];
 
 /// The maximum length of a file: a little above the largest. Split a file that grows, instead of raising the limit.
 const LINES_MAX: usize = 650;

@@ -12,6 +12,7 @@ pub mod cron;
 pub mod decode;
 pub mod deletion;
 pub mod faults;
+pub mod fencing;
 pub mod field;
 pub mod gates;
 pub mod int_or_string;
@@ -33,7 +34,6 @@ pub mod selector;
 pub mod simulation;
 pub mod status_part;
 pub mod subresource;
-pub mod tenure;
 mod unset;
 
 pub use field::{FieldError, FieldErrorReason, Path};

@@ -9,7 +9,7 @@ use crate::{
     status::{RETRY_AFTER_SECONDS, Refusal, Status},
 };
 use berth_registry::{
-    ApiError, Current, List, Resource, Subresource, TOLD_BYTES_MAX, splice,
+    ApiError, Current, List, RETURNED_BYTES_MAX, Resource, Subresource, splice,
     table::{self, IncludeObject, PartialObjectMetadata, PartialObjectMetadataList, Printer},
 };
 use berth_store::Entry;
@@ -111,7 +111,7 @@ impl Wishes {
 
     /// Returns the same for a list of deleted objects, which exist only for the response.
     pub(crate) fn cost_of_deleted(&self) -> usize {
-        TOLD_BYTES_MAX + LIST_BYTES + GZIP_BYTES
+        RETURNED_BYTES_MAX + LIST_BYTES + GZIP_BYTES
     }
 
     /// Returns a page of a list. Unless it is short, it is built while it is sent.

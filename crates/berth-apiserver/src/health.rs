@@ -120,7 +120,7 @@ impl Readiness {
     /// Returns the health of a part. `None`: it is not a part of this server.
     pub(crate) async fn component(&self, name: &str) -> Option<Found> {
         let check = self.0.components.lock().unwrap_or_else(PoisonError::into_inner).iter().find(|check| check.name == name).cloned();
-        Some(check?.look().await)
+        Some(check?.run().await)
     }
 
     fn checks(&self) -> MutexGuard<'_, Vec<Check>> {
@@ -148,7 +148,7 @@ impl Readiness {
 }
 
 impl Check {
-    async fn look(&self) -> Found {
+    async fn run(&self) -> Found {
         within(self.within, (self.ask)()).await
     }
 }
@@ -166,7 +166,7 @@ pub(crate) async fn answer(
 ) -> Option<(StatusCode, String)> {
     let checks = readiness.checks_of(endpoint);
     let Some(name) = check else { return Some(report(endpoint, &checks, query).await) };
-    let found = checks.into_iter().find(|known| known.name == name)?.look().await;
+    let found = checks.into_iter().find(|known| known.name == name)?.run().await;
     Some(match found {
         Ok(()) => (StatusCode::OK, "ok".to_owned()),
         Err(why) => (StatusCode::INTERNAL_SERVER_ERROR, format!("internal server error: {why}\n")),
@@ -183,7 +183,7 @@ async fn report(endpoint: HealthEndpoint, checks: &[Check], query: &Query<'_>) -
         let name = check.name;
         let _ = if excluded.remove(name) {
             writeln!(lines, "[+]{name} excluded: ok")
-        } else if let Err(why) = check.look().await {
+        } else if let Err(why) = check.run().await {
             passed = false;
             tracing::info!(endpoint, check = name, %why, "a health check failed");
             writeln!(lines, "[-]{name} failed: reason withheld")

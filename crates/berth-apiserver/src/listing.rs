@@ -128,12 +128,12 @@ pub(crate) struct ListBody {
     /// The end of the list, after the last item.
     tail: Vec<u8>,
     separate: bool,
-    state: State,
+    state: ListState,
     gzip: Option<GzEncoder<Vec<u8>>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ListState {
     /// More items follow.
     Open,
     /// The list is complete.
@@ -162,9 +162,9 @@ pub(crate) enum Listed {
 /// One of the first items is not an object of its kind.
 pub(crate) fn list(head: &[u8], items: Vec<Arc<Entry>>, shape: Shape, writing: Writing, takes_gzip: bool) -> Result<Listed, ApiError> {
     let (made, tail) = frame(head, &shape, writing, items.is_empty());
-    let mut list = ListBody { made, items: items.into_iter(), shape, writing, tail, separate: false, state: State::Open, gzip: None };
+    let mut list = ListBody { made, items: items.into_iter(), shape, writing, tail, separate: false, state: ListState::Open, gzip: None };
     list.make(LOOKED_INTO_AT_ONCE_MAX, GZIP_ABOVE_BYTES + 1)?;
-    if list.state == State::Made && list.made.len() <= GZIP_ABOVE_BYTES {
+    if list.state == ListState::Made && list.made.len() <= GZIP_ABOVE_BYTES {
         return Ok(Listed::Short(list.made));
     }
     list.gzip = takes_gzip.then(|| GzEncoder::new(Vec::with_capacity(CHUNK_BYTES), Compression::fast()));
@@ -203,18 +203,18 @@ impl ListBody {
 
     /// Returns the next piece. It is empty if the compression has no output yet. `None` at the end.
     pub(crate) fn next_piece(&mut self) -> Option<Result<Bytes, ApiError>> {
-        if self.state == State::Sent {
+        if self.state == ListState::Sent {
             return None;
         }
         let made = if self.made.is_empty() { self.make(LOOKED_INTO_MAX, CHUNK_BYTES) } else { Ok(()) };
         if let Err(error) = made {
-            self.state = State::Sent;
+            self.state = ListState::Sent;
             return Some(Err(error));
         }
         let plain = std::mem::take(&mut self.made);
-        let is_last = self.state == State::Made;
+        let is_last = self.state == ListState::Made;
         if is_last {
-            self.state = State::Sent;
+            self.state = ListState::Sent;
         }
         Some(Ok(match &mut self.gzip {
             Some(gzip) => compress_chunk(gzip, &plain, is_last).into(),
@@ -230,7 +230,7 @@ impl ListBody {
         while self.made.len() < bytes && 0 < left {
             let Some(entry) = self.items.next() else {
                 self.made.append(&mut self.tail);
-                self.state = State::Made;
+                self.state = ListState::Made;
                 return Ok(());
             };
             left -= 1;

@@ -125,7 +125,7 @@ struct Shared {
 
 fn tls(credentials: &Credentials) -> Result<Tls, TlsError> {
     if credentials.client_authorities.is_empty() {
-        Tls::asking_nobody(&credentials.serving)
+        Tls::without_client_certificates(&credentials.serving)
     } else {
         Tls::new(&credentials.serving, &credentials.client_authorities)
     }

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_old_watch_prefix_is_recognised() {
+    fn the_old_watch_prefix_is_recognized() {
         check("/api/v1/watch/pods", "watch /v1 - pods - -");
         check("/api/v1/watch/namespaces/a/pods/p", "watch /v1 a pods p -");
         check("/apis/apps/v1/watch/namespaces/a/deployments", "watch apps/v1 a deployments - -");

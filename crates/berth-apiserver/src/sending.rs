@@ -121,7 +121,7 @@ impl Source {
                     cx.waker().wake_by_ref();
                     return Poll::Pending;
                 }
-                piece => piece.map(|piece| piece.map_err(broken_off)),
+                piece => piece.map(|piece| piece.map_err(end_early)),
             },
             Self::Watch(watch) => ready!(watch.poll_line(cx)).map(Ok),
         };
@@ -130,9 +130,9 @@ impl Source {
 }
 
 /// Logs the error and ends the response early, because its head has already been sent.
-fn broken_off(error: ApiError) -> io::Error {
-    static BROKEN_OFF: Rare = Rare::new();
-    if let Some(left_out) = BROKEN_OFF.now() {
+fn end_early(error: ApiError) -> io::Error {
+    static ENDED_EARLY: Rare = Rare::new();
+    if let Some(left_out) = ENDED_EARLY.now() {
         tracing::error!(%error, left_out, "a list had to be broken off");
     }
     io::Error::other(error)

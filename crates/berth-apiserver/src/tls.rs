@@ -90,7 +90,7 @@ impl Tls {
     }
 
     /// Returns the configuration of a server without client authorities.
-    pub(crate) fn asking_nobody(serving: &Pair) -> Result<Self, TlsError> {
+    pub(crate) fn without_client_certificates(serving: &Pair) -> Result<Self, TlsError> {
         Self::of(serving, None)
     }
 

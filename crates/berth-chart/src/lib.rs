@@ -20,7 +20,7 @@ mod text;
 pub use html::html;
 pub use scale::time_text;
 pub use svg::{STYLE, fragment, svg};
-pub use terminal::{Ink, Line, Span, ansi, lines, plain, terminal_colour};
+pub use terminal::{Ink, Line, Span, ansi, lines, plain, terminal_color};
 pub use text::{one_line, printable, width};
 
 use berth_workloads::pod_state::{PodCounts, PodState};

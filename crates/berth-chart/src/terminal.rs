@@ -95,14 +95,14 @@ pub fn ansi(lines: &[Line]) -> String {
         Ink::Strong => "1".to_owned(),
         Ink::Faint => "2".to_owned(),
         Ink::Alarm => "1;31".to_owned(),
-        Ink::Pods { hue, is_planned } => format!("{}38;5;{}", if is_planned { "2;" } else { "" }, terminal_colour(hue)),
+        Ink::Pods { hue, is_planned } => format!("{}38;5;{}", if is_planned { "2;" } else { "" }, terminal_color(hue)),
     })
 }
 
 /// Returns the palette index (of 256) for a revision's pods. 0 is the newest. Color-blind readers can distinguish the
 /// colors too.
 #[must_use]
-pub fn terminal_colour(hue: usize) -> u8 {
+pub fn terminal_color(hue: usize) -> u8 {
     [33, 214, 36, 175, 166, 117][hue % 6]
 }
 

@@ -132,13 +132,13 @@ mod tests {
     use std::collections::VecDeque;
 
     /// Returns the given answers, each after a second, and records when it was asked.
-    struct Told {
+    struct CannedProviders {
         answers: Mutex<VecDeque<Result<f64, NoAnswer>>>,
         asked_at: Mutex<Vec<Timestamp>>,
         clock: Arc<dyn Clock>,
     }
 
-    impl Providers for Told {
+    impl Providers for CannedProviders {
         fn ask<'a>(&'a self, question: &'a Question) -> BoxFuture<'a, Result<Answer, NoAnswer>> {
             assert_ne!(question.query, "panic", "a fault");
             let now = self.clock.now();
@@ -164,21 +164,21 @@ mod tests {
 
     #[test]
     fn it_is_asked_until_there_is_an_answer_and_each_news_wakes_the_key() {
-        let world = TestEnv::default();
-        let env = world.env();
+        let test_env = TestEnv::default();
+        let env = test_env.env();
         let answers = Mutex::new(VecDeque::from([Err(NoAnswer::TimedOut), Err(NoAnswer::TimedOut), Ok(0.5)]));
-        let told = Arc::new(Told { answers, asked_at: Mutex::default(), clock: Arc::clone(&env.clock) });
+        let canned = Arc::new(CannedProviders { answers, asked_at: Mutex::default(), clock: Arc::clone(&env.clock) });
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");
         let queue = Queue::new("test", Arc::clone(&env.clock), &metrics);
-        let analyst = Analyst::new(Arc::<Told>::clone(&told), &env);
+        let analyst = Analyst::new(Arc::<CannedProviders>::clone(&canned), &env);
         analyst.start(&queue);
         let key = ObjectKey::new("shop", "web");
         analyst.want(&key, Some(&question("up")));
         let second = SignedDuration::from_secs(1);
         let woken = |seconds: i32| {
-            world.run_for(second * seconds);
+            test_env.run_for(second * seconds);
             let next = queue.next().now_or_never();
-            next.iter().for_each(|key| queue.finish(key, &crate::worker::ReconcileResult::Finished));
+            next.iter().for_each(|key| queue.finish(key, &crate::worker::ReconcileResult::Done));
             next.is_some()
         };
         assert!(woken(2));
@@ -188,20 +188,20 @@ mod tests {
         assert_eq!(analyst.asked(&key).and_then(|asked| asked.last), Some(Ok(Answer::try_from(0.5).expect("finite"))));
         assert!(!woken(600), "nobody asks any more");
         let begins = Timestamp::UNIX_EPOCH;
-        assert_eq!(*lock(&told.asked_at), [begins, begins + second * 6, begins + second * 17]);
+        assert_eq!(*lock(&canned.asked_at), [begins, begins + second * 6, begins + second * 17]);
     }
 
     #[test]
     fn a_provider_that_panics_has_not_answered() {
-        let world = TestEnv::default();
-        let env = world.env();
-        let told = Told { answers: Mutex::default(), asked_at: Mutex::default(), clock: Arc::clone(&env.clock) };
+        let test_env = TestEnv::default();
+        let env = test_env.env();
+        let canned = CannedProviders { answers: Mutex::default(), asked_at: Mutex::default(), clock: Arc::clone(&env.clock) };
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");
-        let analyst = Analyst::new(Arc::new(told), &env);
+        let analyst = Analyst::new(Arc::new(canned), &env);
         analyst.start(&Queue::new("test", Arc::clone(&env.clock), &metrics));
         let key = ObjectKey::new("shop", "web");
         analyst.want(&key, Some(&question("panic")));
-        world.run_for(SignedDuration::from_secs(2));
+        test_env.run_for(SignedDuration::from_secs(2));
         assert_eq!(analyst.asked(&key).and_then(|asked| asked.last), Some(Err(NoAnswer::Unreachable)));
     }
 }

@@ -3,9 +3,9 @@
 //! Pods and targets are only read if an autoscaler exists. Until the first one is created, their caches are not started.
 
 use crate::{
+    by_labels::ByLabels,
     cache::{AnyCache, Cache},
     cluster::Cluster,
-    labelled::Labelled,
     lock,
     metrics::Metrics,
     plan_loop::Planner,
@@ -48,7 +48,7 @@ pub struct AutoscalerPlanner {
     autoscalers: Arc<AutoscalerCache>,
     /// Notified when autoscalers change.
     made: Arc<Event>,
-    pods: Arc<Cache<MeasuredPodView, Labelled<MeasuredPodView>>>,
+    pods: Arc<Cache<MeasuredPodView, ByLabels<MeasuredPodView>>>,
     targets: [Arc<ScaledCache>; 4],
     described: [Arc<ScaledCache>; 2],
     gates: Arc<FeatureGates>,
@@ -189,7 +189,7 @@ impl Planner for AutoscalerPlanner {
         // Most changes of an autoscaler are its own status. Then its pods are not decoded.
         let idle = memory.idle_until(&autoscaler.uid, now).filter(|_| last_error.is_none());
         if idle.is_some() {
-            return Some(Plan { look_again: idle, ..Plan::default() });
+            return Some(Plan { requeue_at: idle, ..Plan::default() });
         }
         let (plan, memory) = autoscaler::plan(&self.observe(&autoscaler, memory, last_error, now));
         lock(&self.memories).insert(key.clone(), memory);

@@ -175,7 +175,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
 
     /// As [`Cache::start`], with a stream of changes from the caller, for the resource or a part of it.
     pub fn start_of(self: &Arc<Self>, changes: BoxStream<'static, Change>, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
-        self.tell_of_it(metrics);
+        self.report_to(metrics);
         spawner.spawn("cache", Box::pin(follow(Following(Arc::clone(self)), changes, Arc::clone(metrics))));
     }
 
@@ -188,7 +188,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
         metrics: &Arc<Metrics>,
         end: impl Future<Output: Send> + Send + 'static,
     ) -> oneshot::Receiver<()> {
-        self.tell_of_it(metrics);
+        self.report_to(metrics);
         let nothing = [Change::Restarted, Change::Synced(Revision::default())];
         let changes = cluster.watch(self.resource.clone()).take_until(end).chain(stream::iter(nothing)).boxed();
         let (is_over, over) = oneshot::channel();
@@ -197,7 +197,7 @@ impl<V: View, I: Index<V>> Cache<V, I> {
         over
     }
 
-    fn tell_of_it(self: &Arc<Self>, metrics: &Metrics) {
+    fn report_to(self: &Arc<Self>, metrics: &Metrics) {
         let cache: Arc<dyn Filling> = Arc::<Self>::clone(self);
         metrics.follow_cache(Arc::downgrade(&cache));
     }
@@ -438,9 +438,8 @@ struct Following<V, I>(Arc<Cache<V, I>>);
 
 impl<V, I> Drop for Following<V, I> {
     fn drop(&mut self) {
-        let nobody = Handlers { changes: Vec::new(), revisions: Vec::new() };
-        let told = mem::replace(&mut *lock(&self.0.handlers), nobody);
-        drop(told);
+        let none = Handlers { changes: Vec::new(), revisions: Vec::new() };
+        drop(mem::replace(&mut *lock(&self.0.handlers), none));
     }
 }
 
@@ -475,7 +474,7 @@ impl<V: View> Decoder<V> {
                 // The former view is outdated, so the object is removed.
                 Err(error) => {
                     let revision = object.revision;
-                    self.tell(&key, revision, &error);
+                    self.log_unreadable(&key, revision, &error);
                     Decoded::Deleted { key, revision }
                 }
             },
@@ -489,7 +488,7 @@ impl<V: View> Decoder<V> {
     }
 
     /// Logs the error once, until the object can be decoded again or is deleted.
-    fn tell(&mut self, key: &ObjectKey, revision: Revision, error: &serde_json::Error) {
+    fn log_unreadable(&mut self, key: &ObjectKey, revision: Revision, error: &serde_json::Error) {
         if self.unreadable.insert(key.clone()) {
             self.metrics.resources_sync_errors.inc();
             tracing::error!(resource = %self.resource.plural, %key, %revision, %error, "an object cannot be read; skipped");

@@ -1,7 +1,7 @@
 //! Leader election by a Lease that all candidates read and write: upstream's protocol (client-go `leaderelection.go`) as a plain struct.
 //!
-//! [`Leader`] executes it on a [`Cluster`](crate::Cluster), and its [`Gate`] admits writes. Each write carries its tenure, so that a server
-//! can reject it after that tenure has ended ([`Tenure`](berth_api::tenure::Tenure)).
+//! [`Leader`] executes it on a [`Cluster`](crate::Cluster), and its [`Gate`] admits writes. Each write carries a fencing token, so that a server
+//! can reject it after that term has ended ([`FencingToken`](berth_api::fencing::FencingToken)).
 //!
 //! [`Election`] returns the next step and takes its outcome and time. It has no clock and makes no requests. Times are those of one
 //! machine, including suspension ([`Elapsed`]), so clocks of two machines are never compared. Candidates count a lease from when they
@@ -37,7 +37,7 @@ pub enum BadTiming {
     /// Another candidate could lead while the leader still acts.
     #[error("--leader-elect-lease-duration must be longer than --leader-elect-renew-deadline")]
     Lease,
-    /// A single failed renewal would end the tenure.
+    /// A single failed renewal would end the term.
     #[error("--leader-elect-renew-deadline must be longer than 1.2 times --leader-elect-retry-period")]
     Deadline,
     /// The retries would have no delay, or the lease duration would be written as 0 seconds.
@@ -109,7 +109,7 @@ pub enum Move {
     Read,
     /// Write the lease, and pass the outcome to [`Election::written`].
     Write(Claim),
-    /// The tenure has ended for good: do nothing more.
+    /// The term has ended for good: do nothing more.
     Stop,
 }
 

@@ -174,7 +174,7 @@ impl Shared {
             Write::Create(event) => self.cluster.create(event).await.map(drop),
             Write::Count { last } => self.count(last).await,
         };
-        if let Err(error) = result.or_else(accept_told) {
+        if let Err(error) = result.or_else(accept_existing) {
             tracing::debug!(%error, "an event could not be written");
         }
     }
@@ -191,7 +191,7 @@ impl Shared {
 }
 
 /// Accepts that a former leader has created an event whose name follows from its content.
-fn accept_told(error: ClusterError) -> Result<(), ClusterError> {
+fn accept_existing(error: ClusterError) -> Result<(), ClusterError> {
     if matches!(error, ClusterError::AlreadyExists(_)) { Ok(()) } else { Err(error) }
 }
 
@@ -451,14 +451,14 @@ mod tests {
     #[test]
     fn an_event_that_is_not_kept_is_not_made() {
         let made = |keeps_all: bool| {
-            let world = TestEnv::default();
+            let test_env = TestEnv::default();
             let cluster = FakeCluster::new(|_| Ok(json!({})));
             cluster.keeps_all_events.store(keeps_all, Ordering::Relaxed);
             let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
-            let recorder = Recorder::new(Arc::<FakeCluster>::clone(&cluster), world.env(), metrics, "test");
+            let recorder = Recorder::new(Arc::<FakeCluster>::clone(&cluster), test_env.env(), metrics, "test");
             recorder.record(&EventRecord { severity: Severity::Normal, ..record("1", "all is well", Repeat::Each) });
             recorder.record(&record("1", "nothing is well", Repeat::Each));
-            world.run_for(SignedDuration::from_secs(1));
+            test_env.run_for(SignedDuration::from_secs(1));
             cluster.events.load(Ordering::Relaxed)
         };
         assert_eq!([true, false].map(made), [2, 1]);

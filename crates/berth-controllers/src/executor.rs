@@ -120,11 +120,11 @@ pub enum ExecutionError {
 
 impl ExecutionError {
     /// The result of a reconcile that ends with this error.
-    pub(crate) fn looked(&self) -> ReconcileResult {
+    pub(crate) fn reconcile_result(&self) -> ReconcileResult {
         match self {
             Self::Cluster(error) => ReconcileResult::failed(error),
             Self::Panicked(panicked) => ReconcileResult::Panicked(panicked.clone()),
-            Self::NotAlive { .. } | Self::StillThere { .. } | Self::NodesLost { .. } | Self::Taken { .. } => ReconcileResult::Failed,
+            Self::NotAlive { .. } | Self::StillThere { .. } | Self::NodesLost { .. } | Self::Taken { .. } => ReconcileResult::Backoff,
         }
     }
 }
@@ -206,7 +206,7 @@ impl Executor {
     }
 
     /// Reports the plan for `key` to the observer before its execution.
-    pub(crate) fn tell(&self, key: &ObjectKey, plan: &Plan, due: Due) {
+    pub(crate) fn report_plan(&self, key: &ObjectKey, plan: &Plan, due: Due) {
         if let Some((controller, follower)) = &self.follower {
             follower.planned(controller, key, plan, due);
         }
@@ -217,19 +217,19 @@ impl Executor {
         self.events.record(event);
     }
 
-    fn tell_not_created(&self, about: &ObjectRef, drawn_name: Option<&str>, message: &str, error: &ExecutionError) {
+    fn report_not_created(&self, about: &ObjectRef, drawn_name: Option<&str>, message: &str, error: &ExecutionError) {
         if let (Some((_, follower)), ExecutionError::Cluster(error)) = (&self.follower, error) {
             follower.not_created(&NotCreated { about, drawn_name, message, error });
         }
     }
 
     /// Executes the plan for `key` up to the first stage with a failed action. The other actions of that stage are still executed.
-    pub async fn carry_out(&self, key: impl Display + Send, plan: Plan) -> Execution {
+    pub async fn execute(&self, key: impl Display + Send, plan: Plan) -> Execution {
         plan.events.iter().for_each(|event| self.events.record(event));
         self.execute_due(key, plan, Due::All).await
     }
 
-    /// As [`Executor::carry_out`], but only the due actions and without events.
+    /// As [`Executor::execute`], but only the due actions and without events.
     pub(crate) async fn execute_due(&self, key: impl Display + Send, plan: Plan, due: Due) -> Execution {
         if !plan.is_idle_now(due) {
             tracing::debug!(%key, plan = %plan.brief(due), "carrying out");
@@ -269,7 +269,7 @@ impl Executor {
                 let failure = events.failure.clone();
                 let carried = self.noted(events, self.create(object)).await.reported();
                 if let (Some(error), Some(failure), true) = (&carried.error, failure, carried.reportable.is_some()) {
-                    self.tell_not_created(&failure.about, None, &format!("{}{error}", failure.message), error);
+                    self.report_not_created(&failure.about, None, &format!("{}{error}", failure.message), error);
                 }
                 carried
             }
@@ -420,7 +420,7 @@ impl Executor {
             Some(ExecutionError::Cluster(ClusterError::NamespaceTerminating(_))) => return Execution::default(),
             Some(error) => {
                 let message = format!("Error creating: {error}");
-                self.tell_not_created(owner, Some(&name), &message, error);
+                self.report_not_created(owner, Some(&name), &message, error);
                 self.record_pod(owner, Severity::Warning, "FailedCreate", message);
             }
         }

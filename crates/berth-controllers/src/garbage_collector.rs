@@ -208,7 +208,7 @@ impl GarbageCollector {
         let owner_kind = kind_of_owner(owner);
         let kind = self.known_kind(&owner_kind)?;
         if dependent.scope == Scope::Cluster && kind.scope == Scope::Namespaced {
-            self.tell_of_other_namespace(dependent, live, owner);
+            self.report_other_namespace(dependent, live, owner);
             return Ok(OwnerState::Unresolvable);
         }
         let at = At::of(kind, &live.namespace, &owner.name);
@@ -222,14 +222,14 @@ impl GarbageCollector {
             }
             _ => {
                 lock(&self.absent).insert(absent, ());
-                self.tell_of_other_namespace(dependent, live, owner);
+                self.report_other_namespace(dependent, live, owner);
                 Ok(OwnerState::Dangling)
             }
         }
     }
 
     /// An owner in another namespace is not valid. An event explains why the object is deleted, or why it remains without its owner.
-    fn tell_of_other_namespace(&self, dependent: &ServedKind, live: &MetaView, owner: &OwnerReference) {
+    fn report_other_namespace(&self, dependent: &ServedKind, live: &MetaView, owner: &OwnerReference) {
         let is_elsewhere = |node: &Node| node.observed == Observed::Seen && node.key.namespace != live.namespace;
         if !lock(&self.graph).node(&Uid::from(&owner.uid)).is_some_and(is_elsewhere) {
             return;
@@ -326,25 +326,25 @@ impl GarbageCollector {
 }
 
 impl Reconcile<Uid> for AttemptToDelete {
-    fn look<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, ReconcileResult> {
-        Box::pin(async move { looked(uid, self.0.attempt_to_delete(uid).await) })
+    fn reconcile<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, ReconcileResult> {
+        Box::pin(async move { reconcile_result(uid, self.0.attempt_to_delete(uid).await) })
     }
 }
 
 impl Reconcile<Uid> for AttemptToOrphan {
-    fn look<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, ReconcileResult> {
-        Box::pin(async move { looked(uid, self.0.attempt_to_orphan(uid).await) })
+    fn reconcile<'a>(&'a self, uid: &'a Uid) -> BoxFuture<'a, ReconcileResult> {
+        Box::pin(async move { reconcile_result(uid, self.0.attempt_to_orphan(uid).await) })
     }
 }
 
-fn looked(uid: &Uid, result: Result<(), Unfinished>) -> ReconcileResult {
+fn reconcile_result(uid: &Uid, result: Result<(), Unfinished>) -> ReconcileResult {
     match result {
-        Ok(()) => ReconcileResult::Finished,
+        Ok(()) => ReconcileResult::Done,
         Err(error) => {
             tracing::debug!(%uid, %error, "requeued");
             match error {
                 Unfinished::Cluster(error) => ReconcileResult::failed(&error),
-                _ => ReconcileResult::Failed,
+                _ => ReconcileResult::Backoff,
             }
         }
     }

@@ -14,7 +14,7 @@ use std::{
 };
 
 /// How often the caches are checked. Each check queries the cluster once for each resource.
-const LOOK_EVERY: SignedDuration = SignedDuration::from_secs(5);
+const CHECK_INTERVAL: SignedDuration = SignedDuration::from_secs(5);
 
 /// How far the caches of one process are behind.
 pub struct Lags {
@@ -40,11 +40,11 @@ impl Lags {
     /// Checks the caches in `metrics` indefinitely.
     pub async fn follow(self: Arc<Self>, cluster: Arc<dyn Cluster>, metrics: Arc<Metrics>) {
         loop {
-            self.clock.sleep_until(self.clock.now() + LOOK_EVERY).await;
+            self.clock.sleep_until(self.clock.now() + CHECK_INTERVAL).await;
             let asked = metrics.reached().into_keys().map(async |resource| Some((resource.clone(), cluster.newest(resource).await.ok()?)));
             // A cluster that does not answer provides no evidence about its caches.
             let newest: Vec<_> = join_all(asked).await.into_iter().flatten().collect();
-            self.look(&newest, &metrics.reached());
+            self.observe(&newest, &metrics.reached());
         }
     }
 
@@ -57,7 +57,7 @@ impl Lags {
     }
 
     /// `newest` was read before `reached`.
-    fn look(&self, newest: &[(GroupResource, Revision)], reached: &BTreeMap<GroupResource, Revision>) {
+    fn observe(&self, newest: &[(GroupResource, Revision)], reached: &BTreeMap<GroupResource, Revision>) {
         let now = self.clock.now();
         let mut behind = lock(&self.behind);
         behind.retain(|resource, behind| reached.get(resource).is_some_and(|reached| *reached < behind.revision));

@@ -2,6 +2,7 @@
 
 pub mod analysis;
 pub mod autoscaler;
+mod by_labels;
 pub mod cache;
 pub mod certificates;
 pub mod claim_doubts;
@@ -17,7 +18,6 @@ pub mod executor;
 pub mod garbage_collector;
 pub mod guard;
 pub mod job;
-mod labelled;
 pub mod lags;
 pub mod manager;
 pub mod metadata;

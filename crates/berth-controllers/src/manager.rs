@@ -76,10 +76,10 @@ pub const CONTROLLERS: &[&str] = &[
 pub const WORKLOAD_CONTROLLERS: &str = "deployment,replicaset,statefulset";
 
 /// Those of them that [`ControllerManager::start`] does not start.
-const OF_OTHERS: [&str; 3] = ["node", "root-ca-cert-publisher", "scheduler"];
+const STARTED_ELSEWHERE: [&str; 3] = ["node", "root-ca-cert-publisher", "scheduler"];
 
-/// How many objects one controller works on at once. Most of a look is waiting for its writes to be durable, and what is written together shares
-/// a commit; more than these would only make each look slower.
+/// How many objects one controller works on at once. A reconcile mostly waits until its writes are durable, and concurrent writes
+/// share a commit. More workers would only make each reconcile slower.
 const WORKERS: usize = 32;
 
 /// Which controllers run.
@@ -95,8 +95,8 @@ pub struct UnknownController {
 }
 
 impl Enabled {
-    /// Reads a `--controllers` list: `*` all, `name` that one, `-name` not that one, `-*` none that is not named. What stands by its name
-    /// counts more than `*`; an empty list is `*`.
+    /// Reads a `--controllers` list: `*` all, `name` that one, `-name` not that one, `-*` none that is not named. A name
+    /// takes precedence over `*`. An empty list is `*`.
     ///
     /// # Errors
     /// A name that is not in [`CONTROLLERS`].
@@ -106,9 +106,9 @@ impl Enabled {
         if let Some(unknown) = items.iter().find(|item| !is_known(item.strip_prefix('-').unwrap_or(item))) {
             return Err(UnknownController { name: (*unknown).to_owned() });
         }
-        let says = |text: &str| items.contains(&text);
-        let all = items.is_empty() || (says("*") && !says("-*"));
-        let runs = |name: &&&'static str| says(name) || (all && !says(&format!("-{name}")));
+        let is_listed = |text: &str| items.contains(&text);
+        let all = items.is_empty() || (is_listed("*") && !is_listed("-*"));
+        let runs = |name: &&&'static str| is_listed(name) || (all && !is_listed(&format!("-{name}")));
         Ok(Self(CONTROLLERS.iter().filter(runs).copied().collect()))
     }
 
@@ -121,13 +121,13 @@ impl Enabled {
     /// Whether any runs that [`ControllerManager::start`] starts.
     #[must_use]
     pub fn any_managed(&self) -> bool {
-        self.0.iter().any(|name| !OF_OTHERS.contains(name))
+        self.0.iter().any(|name| !STARTED_ELSEWHERE.contains(name))
     }
 }
 
 /// What the controllers are started with.
 pub struct ControllerManager {
-    /// The world.
+    /// The cluster that the controllers act on.
     pub cluster: Arc<dyn Cluster>,
     /// Time, randomness and tasks.
     pub env: Env,
@@ -145,7 +145,7 @@ pub struct ControllerManager {
     pub providers: Arc<dyn Providers>,
     /// Who signs certificates of approved requests. `None`: requests stay approved until another program signs them.
     pub signer: Option<Arc<dyn CertificateSigner>>,
-    /// Who is told of their plans.
+    /// Receives the controllers' plans.
     pub follower: Option<Arc<dyn PlanObserver>>,
     /// Whether they stop where another controller acts.
     pub second_writers: SecondWriters,
@@ -199,7 +199,7 @@ impl ControllerManager {
         if self.enabled.contains("nodelifecycle") {
             self.start_node_lifecycle(pods.get(), events.of("node-controller"));
         }
-        // Of quotas there may be none: where nobody else wants it, they begin with it themselves.
+        // There may be no quotas. If no other controller needs the metadata caches, the quota controller starts them.
         let wanted = metadata.made().cloned();
         if self.enabled.contains("resourcequota") {
             self.start_quotas(&quotas, metadata.get(), events.of("resourcequota-controller"));
@@ -327,10 +327,10 @@ impl ControllerManager {
             guard.watch_objects(planner.jobs(), &queue);
             guard.watch_owned("Pod", planner.pods(), planner.jobs(), &queue);
         }
-        let looks = self.guarded_looks("job", planner.clone(), &queue, events, planner.caches(), guard.clone());
-        looks.retry_when_room(quotas);
+        let plan_loop = self.guarded_plan_loop("job", planner.clone(), &queue, events, planner.caches(), guard.clone());
+        plan_loop.retry_when_room(quotas);
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("job", queue, looks, async move {
+        self.begin("job", queue, plan_loop, async move {
             planner.synced(&*cluster, &*env.spawner, &metrics).await;
             guard.start();
         });
@@ -346,10 +346,10 @@ impl ControllerManager {
             guard.watch_objects(&cron_jobs, &queue);
         }
         let caches = vec![any_cache(&cron_jobs), any_cache(jobs)];
-        let looks = self.guarded_looks("cronjob", planner.clone(), &queue, events, caches, guard.clone());
-        looks.retry_when_room(quotas);
+        let plan_loop = self.guarded_plan_loop("cronjob", planner.clone(), &queue, events, caches, guard.clone());
+        plan_loop.retry_when_room(quotas);
         cron_jobs.start(&*self.cluster, &*self.env.spawner, &self.metrics);
-        self.begin("cronjob", queue, looks, async move {
+        self.begin("cronjob", queue, plan_loop, async move {
             planner.synced().await;
             guard.start();
         });
@@ -393,18 +393,18 @@ impl ControllerManager {
         let planner = DisruptionPlanner::new(Arc::clone(pods));
         let queue = self.queue("disruption");
         planner.wake(&queue);
-        let looks = self.looks("disruption", planner.clone(), &queue, events, planner.caches());
+        let plan_loop = self.plan_loop("disruption", planner.clone(), &queue, events, planner.caches());
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("disruption", queue, looks, async move { planner.synced(&*cluster, &*env.spawner, &metrics).await });
+        self.begin("disruption", queue, plan_loop, async move { planner.synced(&*cluster, &*env.spawner, &metrics).await });
     }
 
     fn start_autoscalers(&self, events: Recorder) {
         let planner = AutoscalerPlanner::new(Arc::clone(&self.gates));
         let queue = self.queue("horizontalpodautoscaling");
         planner.wake(&queue);
-        let looks = self.looks("horizontalpodautoscaling", planner.clone(), &queue, events, planner.written());
+        let plan_loop = self.plan_loop("horizontalpodautoscaling", planner.clone(), &queue, events, planner.written());
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("horizontalpodautoscaling", queue, looks, async move { planner.synced(&*cluster, &*env.spawner, &metrics).await });
+        self.begin("horizontalpodautoscaling", queue, plan_loop, async move { planner.synced(&*cluster, &*env.spawner, &metrics).await });
     }
 
     fn start_certificates(&self, events: &Recorder) {
@@ -429,9 +429,9 @@ impl ControllerManager {
     fn start_over<P: Planner>(&self, requests: &Arc<certificates::CertificateCache>, name: &'static str, planner: P, events: Recorder) {
         let queue = self.queue(name);
         certificates::wake(requests, &queue);
-        let looks = self.looks(name, planner, &queue, events, vec![any_cache(requests)]);
+        let plan_loop = self.plan_loop(name, planner, &queue, events, vec![any_cache(requests)]);
         let requests = Arc::clone(requests);
-        self.begin(name, queue, looks, async move { requests.synced().await });
+        self.begin(name, queue, plan_loop, async move { requests.synced().await });
     }
 
     fn start_node_lifecycle(&self, pods: &Arc<PodCache>, events: Recorder) {
@@ -444,18 +444,18 @@ impl ControllerManager {
         let planner = QuotaPlanner::new(Arc::clone(quotas), Arc::clone(metadata), Arc::clone(&self.env.clock));
         let queue = self.queue("resourcequota");
         planner.wake(&queue);
-        let looks = self.looks("resourcequota", planner.clone(), &queue, events, vec![any_cache(quotas)]);
+        let plan_loop = self.plan_loop("resourcequota", planner.clone(), &queue, events, vec![any_cache(quotas)]);
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("resourcequota", queue, looks, async move { planner.synced(&cluster, &env.spawner, &metrics).await });
+        self.begin("resourcequota", queue, plan_loop, async move { planner.synced(&cluster, &env.spawner, &metrics).await });
     }
 
     fn start_volume_binder(&self, events: Recorder) {
         let binder = VolumeBinder::new(SignedDuration::try_from(self.provision_latency).unwrap_or(SignedDuration::MAX));
         let queue = self.queue("persistentvolume-binder");
         binder.wake(&queue);
-        let looks = self.looks("persistentvolume-binder", binder.clone(), &queue, events, binder.caches());
+        let plan_loop = self.plan_loop("persistentvolume-binder", binder.clone(), &queue, events, binder.caches());
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("persistentvolume-binder", queue, looks, async move { binder.synced(&*cluster, &*env.spawner, &metrics).await });
+        self.begin("persistentvolume-binder", queue, plan_loop, async move { binder.synced(&*cluster, &*env.spawner, &metrics).await });
     }
 
     /// The controllers that write down where Services lead; they share what they read.
@@ -491,7 +491,7 @@ impl ControllerManager {
         }
     }
 
-    /// Has a planner's keys looked at as soon as Services and what it writes are known, and once more when pods are.
+    /// Starts a planner's reconciles when Services and the objects that it writes are known. Requeues all keys when pods are known.
     fn run_over(
         &self,
         sources: &Sources,
@@ -501,18 +501,18 @@ impl ControllerManager {
         events: Recorder,
         own: Arc<dyn AnyCache>,
     ) {
-        let looks = self.looks(name, planner, &queue, events, vec![Arc::clone(&own)]);
+        let plan_loop = self.plan_loop(name, planner, &queue, events, vec![Arc::clone(&own)]);
         let (sources, env) = (sources.clone(), self.env.clone());
         let begin = async move {
             sources.services().synced().await;
             own.synced().await;
-            queue.start(&env, name, WORKERS, &looks);
+            queue.start(&env, name, WORKERS, &plan_loop);
             sources.wake_when_known(&queue).await;
         };
         self.env.spawner.spawn(name, Box::pin(begin));
     }
 
-    /// Has a planner's keys looked at as soon as its caches are complete, and again when a quota that refused them gains room.
+    /// Starts a planner's reconciles when its caches are complete. Requeues the keys that a quota refused when the quota gains room.
     fn run(
         &self,
         name: &'static str,
@@ -522,9 +522,9 @@ impl ControllerManager {
         quotas: &QuotaCache,
         (caches, guard): (Vec<Arc<dyn AnyCache>>, Guard),
     ) {
-        let looks = self.guarded_looks(name, planner, &queue, events, caches.clone(), guard.clone());
-        looks.retry_when_room(quotas);
-        self.begin(name, queue, looks, async move {
+        let plan_loop = self.guarded_plan_loop(name, planner, &queue, events, caches.clone(), guard.clone());
+        plan_loop.retry_when_room(quotas);
+        self.begin(name, queue, plan_loop, async move {
             for cache in &caches {
                 cache.synced().await;
             }
@@ -532,8 +532,8 @@ impl ControllerManager {
         });
     }
 
-    /// What looks at a planner's keys, once it has begun.
-    fn looks<P: Planner>(
+    /// Returns the loop that reconciles a planner's keys.
+    fn plan_loop<P: Planner>(
         &self,
         name: &'static str,
         planner: P,
@@ -541,11 +541,11 @@ impl ControllerManager {
         events: Recorder,
         caches: Vec<Arc<dyn AnyCache>>,
     ) -> Arc<PlanLoop<P>> {
-        self.guarded_looks(name, planner, queue, events, caches, Guard::default())
+        self.guarded_plan_loop(name, planner, queue, events, caches, Guard::default())
     }
 
-    /// The same, which stops where the guard says that another controller acts.
-    fn guarded_looks<P: Planner>(
+    /// The same. The loop leaves out the objects for which the guard reports another controller.
+    fn guarded_plan_loop<P: Planner>(
         &self,
         name: &'static str,
         planner: P,
@@ -560,18 +560,18 @@ impl ControllerManager {
         PlanLoop::new(planner, executor, Arc::clone(&self.env.clock), queue.clone(), caches, waits, guard)
     }
 
-    /// Has a planner's keys looked at as soon as it is `warm`.
+    /// Starts a planner's reconciles when `synced` completes.
     fn begin(
         &self,
         name: &'static str,
         queue: Queue<ObjectKey>,
-        looks: Arc<PlanLoop<impl Planner>>,
-        warm: impl Future<Output = ()> + Send + 'static,
+        plan_loop: Arc<PlanLoop<impl Planner>>,
+        synced: impl Future<Output = ()> + Send + 'static,
     ) {
         let env = self.env.clone();
         let begin = async move {
-            warm.await;
-            queue.start(&env, name, WORKERS, &looks);
+            synced.await;
+            queue.start(&env, name, WORKERS, &plan_loop);
         };
         self.env.spawner.spawn(name, Box::pin(begin));
     }

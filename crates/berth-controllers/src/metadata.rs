@@ -132,7 +132,7 @@ pub type MetaCache = Cache<MetaView, NamespaceCounts>;
 #[derive(Default)]
 pub struct MetaCaches {
     kinds: Mutex<Kinds>,
-    told: Event,
+    kinds_known: Event,
     handlers: Mutex<Vec<KindHandler>>,
     awaited: Arc<Mutex<Awaited>>,
 }
@@ -147,7 +147,7 @@ struct Kinds {
     /// Whether the served kinds are being watched.
     is_started: bool,
     /// Whether the served kinds are known, and have caches.
-    is_told: bool,
+    is_known: bool,
 }
 
 struct Followed {
@@ -228,8 +228,8 @@ impl MetaCaches {
                 for kind in wanted.into_values() {
                     caches.follow(kind, &*cluster, &*begin_on, &metrics);
                 }
-                lock(&caches.kinds).is_told = true;
-                caches.told.notify(usize::MAX);
+                lock(&caches.kinds).is_known = true;
+                caches.kinds_known.notify(usize::MAX);
             }
         };
         spawner.spawn("kinds", Box::pin(following));
@@ -265,11 +265,11 @@ impl MetaCaches {
     /// Resolves when all served kinds have their first consistent list.
     pub async fn synced(&self) {
         loop {
-            let told = self.told.listen();
-            if lock(&self.kinds).is_told {
+            let kinds_known = self.kinds_known.listen();
+            if lock(&self.kinds).is_known {
                 break;
             }
-            told.await;
+            kinds_known.await;
         }
         for (_, cache) in self.all() {
             cache.synced().await;

@@ -105,7 +105,7 @@ impl NamespaceController {
         self.caches.all().into_iter().filter(|(kind, _)| is_content(kind)).map(|(kind, cache)| (kind.resource, cache))
     }
 
-    async fn look_at(&self, key: &ObjectKey) -> Result<(), Unfinished> {
+    async fn reconcile_namespace(&self, key: &ObjectKey) -> Result<(), Unfinished> {
         let Some(namespace) = self.namespaces.get(key) else { return Ok(()) };
         if namespace.deletion_timestamp.is_none() { self.ensure_account(&key.name).await } else { self.empty(key).await }
     }
@@ -228,15 +228,15 @@ fn note_terminating(terminating: &Mutex<BTreeSet<Name>>, delta: &Delta<MetaView>
 }
 
 impl Reconcile<ObjectKey> for NamespaceController {
-    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
+    fn reconcile<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(async move {
-            match self.look_at(key).await {
-                Ok(()) => ReconcileResult::Finished,
+            match self.reconcile_namespace(key).await {
+                Ok(()) => ReconcileResult::Done,
                 Err(error) => {
                     tracing::debug!(namespace = %key, %error, "requeued");
                     match error {
                         Unfinished::Cluster(error) => ReconcileResult::failed(&error),
-                        _ => ReconcileResult::Failed,
+                        _ => ReconcileResult::Backoff,
                     }
                 }
             }

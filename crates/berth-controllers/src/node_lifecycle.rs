@@ -101,8 +101,8 @@ impl NodeLifecycle {
             shared.nodes.synced().await;
             shared.leases.synced().await;
             shared.pods.synced().await;
-            self.node_queue.start(&started, "nodelifecycle", WORKERS, &Arc::new(NodeLooks(Arc::clone(&shared))));
-            self.pod_queue.start(&started, "nodelifecycle pods", WORKERS, &Arc::new(PodLooks(shared)));
+            self.node_queue.start(&started, "nodelifecycle", WORKERS, &Arc::new(NodeReconciler(Arc::clone(&shared))));
+            self.pod_queue.start(&started, "nodelifecycle pods", WORKERS, &Arc::new(PodReconciler(shared)));
         };
         env.spawner.spawn("nodelifecycle", Box::pin(begin));
     }
@@ -162,41 +162,41 @@ impl Shared {
         nodes::plan(&nodes::NodeState { node, watched: &watched, now: self.clock.now() })
     }
 
-    async fn look_at_node(&self, key: &ObjectKey) -> Result<ReconcileResult, Unread> {
-        let Some(cached) = self.nodes.get(key) else { return Ok(ReconcileResult::Finished) };
+    async fn reconcile_node(&self, key: &ObjectKey) -> Result<ReconcileResult, Unread> {
+        let Some(cached) = self.nodes.get(key) else { return Ok(ReconcileResult::Done) };
         let plan = self.plan_node(&cached, self.lease_of(&key.name).as_deref());
         if plan.stages.is_empty() {
-            return Ok(plan.look_again.map_or(ReconcileResult::Finished, ReconcileResult::Again));
+            return Ok(plan.requeue_at.map_or(ReconcileResult::Done, ReconcileResult::RequeueAt));
         }
-        let Some(node) = self.read_node(key).await? else { return Ok(ReconcileResult::Finished) };
+        let Some(node) = self.read_node(key).await? else { return Ok(ReconcileResult::Done) };
         let lease =
             self.cluster.get(LEASES, &ObjectKey::new(NODE_LEASES, &key.name)).await?.map(|raw| raw.view::<LeaseView>()).transpose()?;
         let plan = self.plan_node(&node, lease.as_ref());
-        Ok(self.carry_out(key, plan).await)
+        Ok(self.execute(key, plan).await)
     }
 
-    async fn look_at_pod(&self, key: &ObjectKey) -> Result<ReconcileResult, Unread> {
-        let Some(raw) = self.cluster.get(PODS, key).await? else { return Ok(ReconcileResult::Finished) };
+    async fn reconcile_pod(&self, key: &ObjectKey) -> Result<ReconcileResult, Unread> {
+        let Some(raw) = self.cluster.get(PODS, key).await? else { return Ok(ReconcileResult::Done) };
         let pod: BoundPodView = raw.view()?;
         let node_key = ObjectKey::cluster_scoped(&pod.node_name);
-        let Some(cached) = self.nodes.get(&node_key) else { return Ok(ReconcileResult::Finished) };
+        let Some(cached) = self.nodes.get(&node_key) else { return Ok(ReconcileResult::Done) };
         let plan = |node: &NodeView| pods::plan(&pods::NodePodState { pod: &pod, node, now: self.clock.now() });
         let first = plan(&cached);
         if first.stages.is_empty() {
-            return Ok(first.look_again.map_or(ReconcileResult::Finished, ReconcileResult::Again));
+            return Ok(first.requeue_at.map_or(ReconcileResult::Done, ReconcileResult::RequeueAt));
         }
-        let Some(node) = self.read_node(&node_key).await? else { return Ok(ReconcileResult::Finished) };
-        Ok(self.carry_out(key, plan(&node)).await)
+        let Some(node) = self.read_node(&node_key).await? else { return Ok(ReconcileResult::Done) };
+        Ok(self.execute(key, plan(&node)).await)
     }
 
-    async fn carry_out(&self, key: &ObjectKey, plan: Plan) -> ReconcileResult {
-        let look_again: Option<Timestamp> = plan.look_again;
-        match self.executor.carry_out(key, plan).await.error {
+    async fn execute(&self, key: &ObjectKey, plan: Plan) -> ReconcileResult {
+        let requeue_at: Option<Timestamp> = plan.requeue_at;
+        match self.executor.execute(key, plan).await.error {
             Some(error) => {
                 tracing::debug!(%error, "requeued");
-                error.looked()
+                error.reconcile_result()
             }
-            None => look_again.map_or(ReconcileResult::Finished, ReconcileResult::Again),
+            None => requeue_at.map_or(ReconcileResult::Done, ReconcileResult::RequeueAt),
         }
     }
 
@@ -206,28 +206,28 @@ impl Shared {
     }
 }
 
-struct NodeLooks(Arc<Shared>);
+struct NodeReconciler(Arc<Shared>);
 
-struct PodLooks(Arc<Shared>);
+struct PodReconciler(Arc<Shared>);
 
-impl Reconcile<ObjectKey> for NodeLooks {
-    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
-        Box::pin(async move { or_failed(key, self.0.look_at_node(key).await) })
+impl Reconcile<ObjectKey> for NodeReconciler {
+    fn reconcile<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
+        Box::pin(async move { or_failed(key, self.0.reconcile_node(key).await) })
     }
 }
 
-impl Reconcile<ObjectKey> for PodLooks {
-    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
-        Box::pin(async move { or_failed(key, self.0.look_at_pod(key).await) })
+impl Reconcile<ObjectKey> for PodReconciler {
+    fn reconcile<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
+        Box::pin(async move { or_failed(key, self.0.reconcile_pod(key).await) })
     }
 }
 
-fn or_failed(key: &ObjectKey, looked: Result<ReconcileResult, Unread>) -> ReconcileResult {
-    looked.unwrap_or_else(|error| {
+fn or_failed(key: &ObjectKey, result: Result<ReconcileResult, Unread>) -> ReconcileResult {
+    result.unwrap_or_else(|error| {
         tracing::debug!(%key, %error, "requeued");
         match error {
             Unread::Cluster(error) => ReconcileResult::failed(&error),
-            Unread::Unreadable(_) => ReconcileResult::Failed,
+            Unread::Unreadable(_) => ReconcileResult::Backoff,
         }
     })
 }

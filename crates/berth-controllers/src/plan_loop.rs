@@ -129,11 +129,11 @@ impl<P: Planner> PlanLoop<P> {
     /// Reconciles keys that a quota rejected as soon as a quota of their namespace gains room, without waiting for their backoff
     /// (kubernetes#98656). Call it before `quotas` starts.
     pub fn retry_when_room(self: &Arc<Self>, quotas: &Cache<QuotaView>) {
-        let looks = Arc::clone(self);
+        let plan_loop = Arc::clone(self);
         quotas.on_change(move |delta| {
             if gains_room(delta.old.as_deref(), delta.new.as_deref()) {
-                looks.room.fetch_add(1, Ordering::SeqCst);
-                delta.sides().take(1).for_each(|quota| looks.wake_refused(&quota.id.key.namespace));
+                plan_loop.room.fetch_add(1, Ordering::SeqCst);
+                delta.sides().take(1).for_each(|quota| plan_loop.wake_refused(&quota.id.key.namespace));
             }
         });
     }
@@ -168,20 +168,20 @@ impl<P: Planner> PlanLoop<P> {
     }
 
     /// Does nothing for `key`, which another controller writes, and reports it once.
-    fn stand_back(&self, key: &ObjectKey, second: SecondWriter) -> ReconcileResult {
+    fn yield_to(&self, key: &ObjectKey, second: SecondWriter) -> ReconcileResult {
         let waits = [Wait::SecondWriter(second)];
         let begun = lock(&self.waits).take_in(key, &waits);
         for wait in begun {
             tracing::error!(%key, "{wait}");
             self.planner.wait_event(key, wait).iter().for_each(|event| self.executor.record(event));
         }
-        self.executor.tell(key, &Plan { waits: waits.to_vec(), ..Plan::default() }, Due::All);
-        ReconcileResult::Finished
+        self.executor.report_plan(key, &Plan { waits: waits.to_vec(), ..Plan::default() }, Due::All);
+        ReconcileResult::Done
     }
 
-    async fn look_at(&self, key: &ObjectKey) -> ReconcileResult {
+    async fn reconcile_key(&self, key: &ObjectKey) -> ReconcileResult {
         if let Some(second) = self.guard.stopped(key) {
-            return self.stand_back(key, second);
+            return self.yield_to(key, second);
         }
         let is_in_doubt = lock(&self.own).is_in_doubt(key);
         if is_in_doubt && let Err(error) = self.await_all(key).await {
@@ -192,33 +192,33 @@ impl<P: Planner> PlanLoop<P> {
             let mut carried = self.executor.settle(unsettled).await;
             self.record(key, &mut carried);
             if let Some(error) = &carried.error {
-                return error.looked();
+                return error.reconcile_result();
             }
         }
         if let Some(resource) = lock(&self.own).blocked(key, &self.caches) {
             self.planner.deferred(resource);
-            return ReconcileResult::Finished;
+            return ReconcileResult::Done;
         }
         let room = self.room.load(Ordering::SeqCst);
         let now = self.clock.now();
         let last_error = lock(&self.errors).get(key).map(ToString::to_string);
         let Some(plan) = self.planner.plan(key, last_error.as_deref(), now) else {
             self.forget(key);
-            return ReconcileResult::Finished;
+            return ReconcileResult::Done;
         };
         plan.waits.iter().for_each(|wait| tracing::debug!(%key, "{wait}"));
         let begun = lock(&self.waits).take_in(key, &plan.waits);
         let wait_events: Vec<_> = begun.into_iter().filter_map(|wait| self.planner.wait_event(key, wait)).collect();
         let (due, later) = self.due(key, &plan, now);
-        let look_again = [plan.look_again, later].into_iter().flatten().min();
-        self.executor.tell(key, &plan, due);
+        let requeue_at = [plan.requeue_at, later].into_iter().flatten().min();
+        self.executor.report_plan(key, &plan, due);
         plan.events.iter().chain(&wait_events).for_each(|event| self.executor.record(event));
         let mut carried = self.executor.execute_due(key, plan, due).await;
         self.record(key, &mut carried);
-        let looked = self.after(key, &carried, last_error.is_some(), look_again.map(|at| at.max(now + SOONEST)));
+        let result = self.after(key, &carried, last_error.is_some(), requeue_at.map(|at| at.max(now + SOONEST)));
         // Room gained during the execution did not enqueue the key, because the rejection was not recorded yet.
         let missed_room = carried.reportable.as_ref().is_some_and(exceeds_quota) && room != self.room.load(Ordering::SeqCst);
-        if missed_room { ReconcileResult::Again(self.clock.now()) } else { looked }
+        if missed_room { ReconcileResult::RequeueAt(self.clock.now()) } else { result }
     }
 
     /// The actions of the plan that are executed now, and until when the others are deferred. A reconcile at that time, or earlier, plans
@@ -237,20 +237,20 @@ impl<P: Planner> PlanLoop<P> {
         (Due::Urgent, Some(until))
     }
 
-    fn after(&self, key: &ObjectKey, carried: &Execution, had_error: bool, look_again: Option<Timestamp>) -> ReconcileResult {
+    fn after(&self, key: &ObjectKey, carried: &Execution, had_error: bool, requeue_at: Option<Timestamp>) -> ReconcileResult {
         if let Some(error) = &carried.error {
             tracing::debug!(%key, %error, "a plan could not be executed; requeued");
             if let Some(error) = &carried.reportable {
                 lock(&self.errors).insert(key.clone(), error.clone());
             }
-            return error.looked();
+            return error.reconcile_result();
         }
         if had_error {
             // The status still contains the former error.
             lock(&self.errors).remove(key);
-            return ReconcileResult::Again(self.clock.now());
+            return ReconcileResult::RequeueAt(self.clock.now());
         }
-        look_again.map_or(ReconcileResult::Finished, ReconcileResult::Again)
+        requeue_at.map_or(ReconcileResult::Done, ReconcileResult::RequeueAt)
     }
 
     fn forget(&self, key: &ObjectKey) {
@@ -262,8 +262,8 @@ impl<P: Planner> PlanLoop<P> {
 }
 
 impl<P: Planner> Reconcile<ObjectKey> for PlanLoop<P> {
-    fn look<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
-        Box::pin(self.look_at(key))
+    fn reconcile<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, ReconcileResult> {
+        Box::pin(self.reconcile_key(key))
     }
 }
 
@@ -324,40 +324,40 @@ mod tests {
 
     impl Planner for Statuses {
         fn plan(&self, _: &ObjectKey, _: Option<&str>, _: Timestamp) -> Option<Plan> {
-            let mut looks = lock(&self.1);
-            *looks += 1;
+            let mut count = lock(&self.1);
+            *count += 1;
             let resource = GroupResource::from_static("apps", "statefulsets");
             let target = ObjectRef { resource, key: ObjectKey::new("ns", "web"), uid: "1".into(), resource_version: None };
             let patch = |subresource: Option<Subresource>, urgency| Action::Patch {
                 target: target.clone(),
                 subresource,
-                patch: json!({"look": *looks}),
+                patch: json!({"look": *count}),
                 urgency,
                 reason: Reason::PodsChanged,
                 events: Outcome::default(),
             };
             let mut actions = vec![patch(Some(Subresource::Status), self.0)];
-            actions.extend((*looks == 1).then(|| patch(None, Urgency::Now)));
+            actions.extend((*count == 1).then(|| patch(None, Urgency::Now)));
             Some(Plan { stages: vec![Stage { actions }], ..Plan::default() })
         }
     }
 
     /// A planner's loop over `queue` and a cluster, without caches.
-    fn looking<P: Planner>(planner: P, queue: &Queue<ObjectKey>, world: &TestEnv, cluster: &Arc<FakeCluster>) -> Arc<PlanLoop<P>> {
-        looking_at(Vec::new(), planner, queue, world, cluster)
+    fn plan_loop_of<P: Planner>(planner: P, queue: &Queue<ObjectKey>, test_env: &TestEnv, cluster: &Arc<FakeCluster>) -> Arc<PlanLoop<P>> {
+        plan_loop_with_caches(Vec::new(), planner, queue, test_env, cluster)
     }
 
     /// The same, with caches.
-    fn looking_at<P: Planner>(
+    fn plan_loop_with_caches<P: Planner>(
         caches: Vec<Arc<dyn AnyCache>>,
         planner: P,
         queue: &Queue<ObjectKey>,
-        world: &TestEnv,
+        test_env: &TestEnv,
         cluster: &Arc<FakeCluster>,
     ) -> Arc<PlanLoop<P>> {
         let metrics = Arc::new(metrics());
-        let (env, cluster): (_, Arc<dyn Cluster>) = (world.env(), Arc::<FakeCluster>::clone(cluster));
-        let events = Recorder::new(Arc::clone(&cluster), world.env(), Arc::clone(&metrics), "test");
+        let (env, cluster): (_, Arc<dyn Cluster>) = (test_env.env(), Arc::<FakeCluster>::clone(cluster));
+        let events = Recorder::new(Arc::clone(&cluster), test_env.env(), Arc::clone(&metrics), "test");
         let executor = Executor::new(cluster, env.rng, events);
         PlanLoop::new(planner, executor, env.clock, queue.clone(), caches, Waits::new("test", metrics.waits.clone()), Guard::default())
     }
@@ -390,28 +390,30 @@ mod tests {
 
     /// Reconciles once after each of these delays in milliseconds. Returns the writes of each reconcile, and whether it requeues itself.
     fn reconciles(urgency: Urgency, after: &[i64]) -> Vec<(Vec<String>, bool)> {
-        let (world, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
-        let queue = Queue::new("test", world.env().clock, &metrics());
-        let looks = looking(Statuses(urgency, Mutex::default()), &queue, &world, &cluster);
+        let (test_env, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
+        let queue = Queue::new("test", test_env.env().clock, &metrics());
+        let plan_loop = plan_loop_of(Statuses(urgency, Mutex::default()), &queue, &test_env, &cluster);
         let mut seen = 0;
-        let look = |milliseconds: &i64| {
-            world.run_for(SignedDuration::from_millis(*milliseconds));
-            let looks = Arc::clone(&looks);
-            let looked = world.block_on(async move { looks.look_at(&ObjectKey::new("ns", "web")).await });
+        let reconcile = |milliseconds: &i64| {
+            test_env.run_for(SignedDuration::from_millis(*milliseconds));
+            let plan_loop = Arc::clone(&plan_loop);
+            let result = test_env.block_on(async move { plan_loop.reconcile_key(&ObjectKey::new("ns", "web")).await });
             let calls = cluster.calls().split_off(seen);
             seen += calls.len();
             let words = calls.iter().map(|call| call.split(' ').nth(2).unwrap_or_default().to_owned()).collect();
-            (words, matches!(looked, ReconcileResult::Again(_)))
+            (words, matches!(result, ReconcileResult::RequeueAt(_)))
         };
-        after.iter().map(look).collect()
+        after.iter().map(reconcile).collect()
     }
 
     #[test]
     fn a_busy_server_gets_no_retry_before_its_retry_after() {
         let busy = |retry_after| ClusterError::Busy { message: "too many requests".into(), retry_after };
-        let looked = |error: ClusterError| ExecutionError::Cluster(error).looked();
-        assert!(matches!(looked(busy(Some(Duration::from_secs(7)))), ReconcileResult::NotBefore(after) if after == Duration::from_secs(7)));
-        assert!(matches!(looked(busy(None)), ReconcileResult::Failed));
+        let result = |error: ClusterError| ExecutionError::Cluster(error).reconcile_result();
+        assert!(
+            matches!(result(busy(Some(Duration::from_secs(7)))), ReconcileResult::RetryAfter(after) if after == Duration::from_secs(7))
+        );
+        assert!(matches!(result(busy(None)), ReconcileResult::Backoff));
         let mut queue = WorkQueue::new(None);
         queue.add_rate_limited_after("a", Duration::from_secs(7), Timestamp::UNIX_EPOCH);
         assert_eq!(queue.next_wakeup(), Some(Timestamp::UNIX_EPOCH + Duration::from_secs(7)));
@@ -432,25 +434,25 @@ mod tests {
 
     #[test]
     fn after_a_panic_nothing_is_written_before_everything_that_was_is_shown() {
-        let (world, mut creates) = (TestEnv::default(), 0);
+        let (test_env, mut creates) = (TestEnv::default(), 0);
         let cluster = FakeCluster::new(move |call| {
             creates += 1;
             assert!(creates > 1, "nobody saw this coming: {call}");
             Ok(json!({}))
         });
         let shown = Arc::new(PodsUpTo(AtomicU64::new(0)));
-        let queue = Queue::new("test", world.env().clock, &metrics());
-        let looks = looking_at(vec![Arc::<PodsUpTo>::clone(&shown)], Pods, &queue, &world, &cluster);
-        let look = || {
-            let looks = Arc::clone(&looks);
-            world.block_on(async move { looks.look_at(&ObjectKey::new("ns", "web")).await })
+        let queue = Queue::new("test", test_env.env().clock, &metrics());
+        let plan_loop = plan_loop_with_caches(vec![Arc::<PodsUpTo>::clone(&shown)], Pods, &queue, &test_env, &cluster);
+        let reconcile = || {
+            let plan_loop = Arc::clone(&plan_loop);
+            test_env.block_on(async move { plan_loop.reconcile_key(&ObjectKey::new("ns", "web")).await })
         };
-        assert!(matches!(look(), ReconcileResult::Panicked(_)));
+        assert!(matches!(reconcile(), ReconcileResult::Panicked(_)));
         // A pod that the cache does not contain may have been created.
-        assert!(matches!(look(), ReconcileResult::Finished));
+        assert!(matches!(reconcile(), ReconcileResult::Done));
         assert_eq!(cluster.calls().len(), 0, "{:?}", cluster.calls());
         shown.0.store(cluster.newest_revision().0, Ordering::Relaxed);
-        look();
+        reconcile();
         assert_eq!(cluster.calls().len(), 1, "{:?}", cluster.calls());
     }
 
@@ -461,15 +463,15 @@ mod tests {
         for (refusal, wakes) in
             [(by_quota("no".to_owned()), true), (by_quota(in_quota_words()), true), (ClusterError::Refused(in_quota_words()), false)]
         {
-            let (world, answer) = (TestEnv::default(), refusal.clone());
+            let (test_env, answer) = (TestEnv::default(), refusal.clone());
             let cluster = FakeCluster::new(move |_| Err(answer.clone()));
-            let queue = Queue::new("test", world.env().clock, &metrics());
-            let looks = looking(Pods, &queue, &world, &cluster);
-            let looked = Arc::clone(&looks);
-            world.block_on(async move { looked.look_at(&ObjectKey::new("ns", "web")).await });
-            looks.wake_refused("other");
+            let queue = Queue::new("test", test_env.env().clock, &metrics());
+            let plan_loop = plan_loop_of(Pods, &queue, &test_env, &cluster);
+            let reconciled = Arc::clone(&plan_loop);
+            test_env.block_on(async move { reconciled.reconcile_key(&ObjectKey::new("ns", "web")).await });
+            plan_loop.wake_refused("other");
             assert!(queue.next().now_or_never().is_none(), "{refusal:?}: the quota of another namespace");
-            looks.wake_refused("ns");
+            plan_loop.wake_refused("ns");
             assert_eq!(queue.next().now_or_never(), wakes.then(|| ObjectKey::new("ns", "web")), "{refusal:?}");
         }
     }

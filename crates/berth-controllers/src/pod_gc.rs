@@ -41,7 +41,7 @@ impl PodCollector {
         self.nodes.synced().await;
         let mut missing = BTreeMap::new();
         loop {
-            match caught(self.look(&mut missing)).await {
+            match caught(self.reconcile(&mut missing)).await {
                 Ok(None) => (),
                 Ok(Some(ExecutionError::Panicked(panicked))) | Err(panicked) => {
                     self.panics.inc();
@@ -53,9 +53,9 @@ impl PodCollector {
         }
     }
 
-    async fn look(&self, missing: &mut BTreeMap<String, Timestamp>) -> Option<ExecutionError> {
+    async fn reconcile(&self, missing: &mut BTreeMap<String, Timestamp>) -> Option<ExecutionError> {
         let plan = self.plan(missing, self.clock.now());
-        self.executor.carry_out("all pods", plan).await.error
+        self.executor.execute("all pods", plan).await.error
     }
 
     /// Plans one check, and updates `missing`. The cost is linear in the nodes that pods name and in the deleted pods.

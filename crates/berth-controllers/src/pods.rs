@@ -3,8 +3,8 @@
 mod counted;
 
 use crate::{
+    by_labels::ByLabels,
     cache::{Delta, Index},
-    labelled::Labelled,
     owners::{Orphans, remove_from},
     sorted::Sorted,
 };
@@ -44,7 +44,7 @@ pub struct PodIndex {
     owned: BTreeMap<Uid, Owned>,
     /// Without a controller.
     orphans: Orphans<PodView>,
-    labelled: Labelled<PodView>,
+    by_labels: ByLabels<PodView>,
     /// By node. Unbound pods have the empty name.
     nodes: BTreeMap<NodeName, BTreeMap<ObjectKey, Arc<PodView>>>,
     /// Uids of ReplicaSets that have pods, by namespace and the Deployment's name in their own name. The name is empty if it cannot be
@@ -85,13 +85,13 @@ impl PodIndex {
     ///
     /// The cost is linear in the pods that became available since the last call. After a change of the set's spec, it is linear in the
     /// set's pods.
-    pub fn call_roll(&mut self, set: &StatefulSetView, now: Timestamp) {
+    pub fn refresh_controlled(&mut self, set: &StatefulSetView, now: Timestamp) {
         if let Some(owned) = self.owned.get_mut(&set.meta.uid) {
-            owned.call_roll(set, now);
+            owned.refresh_controlled(set, now);
         }
     }
 
-    /// The pods of the StatefulSet with this uid, as of the last [`PodIndex::call_roll`]. `None` if it controls no pods.
+    /// The pods of the StatefulSet with this uid, as of the last [`PodIndex::refresh_controlled`]. `None` if it controls no pods.
     #[must_use]
     pub fn controlled(&self, uid: &str) -> Option<&Arc<ControlledPods>> {
         self.owned.get(uid)?.controlled.as_ref().map(|(_, controlled)| controlled)
@@ -105,7 +105,7 @@ impl PodIndex {
     /// Pods of a namespace that `selector` matches, by name. The cost is linear in these and in the namespace's distinct sets of labels.
     #[must_use]
     pub fn selected(&self, namespace: &Namespace, selector: &Selector) -> Vec<&Arc<PodView>> {
-        self.labelled.selected(namespace, selector)
+        self.by_labels.selected(namespace, selector)
     }
 
     /// Pods that this uid controls, by key.
@@ -270,7 +270,7 @@ impl PodIndex {
 
 impl Index<PodView> for PodIndex {
     fn change(&mut self, old: Option<&Arc<PodView>>, new: Option<&Arc<PodView>>) {
-        self.labelled.change(old, new);
+        self.by_labels.change(old, new);
         if let (Some(old), Some(new)) = (old, new)
             && keeps_its_places(old, new)
         {
@@ -309,7 +309,7 @@ impl Owned {
         (counted.counts, counted.pending.first().map(|(at, _)| *at))
     }
 
-    fn call_roll(&mut self, set: &StatefulSetView, now: Timestamp) {
+    fn refresh_controlled(&mut self, set: &StatefulSetView, now: Timestamp) {
         let known = self.controlled.take().filter(|(generation, _)| *generation == set.meta.generation);
         let (_, mut controlled) =
             known.unwrap_or_else(|| (set.meta.generation, Arc::new(ControlledPods::new(set, self.pods.values(), now))));

@@ -25,7 +25,7 @@ pub struct WorkQueue<K> {
     ready: Lines<K>,
     /// Keys of new objects, with the end of their priority, and the same by time.
     new_until: BTreeMap<K, Timestamp>,
-    ageing: VecDeque<(Timestamp, K)>,
+    aging: VecDeque<(Timestamp, K)>,
     /// Since when each key waits. This includes keys that were added again while being processed.
     waiting: BTreeMap<K, Timestamp>,
     processing: BTreeMap<K, Timestamp>,
@@ -82,7 +82,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
         Self {
             ready: Lines { new: VecDeque::new(), other: VecDeque::new(), next: Line::New },
             new_until: BTreeMap::new(),
-            ageing: VecDeque::new(),
+            aging: VecDeque::new(),
             waiting: BTreeMap::new(),
             processing: BTreeMap::new(),
             due: BTreeSet::new(),
@@ -111,7 +111,7 @@ impl<K: Ord + Clone> WorkQueue<K> {
     pub fn add_new(&mut self, key: K, now: Timestamp) {
         let until = now.saturating_add(NEW_FOR).expect("a duration of seconds is in range");
         self.new_until.insert(key.clone(), until);
-        self.ageing.push_back((until, key.clone()));
+        self.aging.push_back((until, key.clone()));
         self.add(key, now);
     }
 
@@ -214,8 +214,8 @@ impl<K: Ord + Clone> WorkQueue<K> {
 
     /// Ends the priority of keys that are no longer new.
     fn forget_aged(&mut self, now: Timestamp) {
-        while self.ageing.front().is_some_and(|(until, _)| *until <= now) {
-            let Some((until, key)) = self.ageing.pop_front() else { return };
+        while self.aging.front().is_some_and(|(until, _)| *until <= now) {
+            let Some((until, key)) = self.aging.pop_front() else { return };
             // A later object of the same name is new for longer.
             if self.new_until.get(&key) == Some(&until) {
                 self.new_until.remove(&key);
@@ -328,7 +328,7 @@ mod tests {
             order.iter().position(|key| *key == "new")
         };
         assert!([first(1), first(1999)].iter().all(|position| *position < Some(2)));
-        assert_eq!((first(2000), queue.new_until.len(), queue.ageing.len()), (Some(2), 0, 0));
+        assert_eq!((first(2000), queue.new_until.len(), queue.aging.len()), (Some(2), 0, 0));
     }
 
     #[test]

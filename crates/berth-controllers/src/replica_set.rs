@@ -40,7 +40,7 @@ pub struct ReplicaSetPlanner {
     pub pods: Arc<PodCache>,
     /// The controllers' gates.
     pub gates: Arc<FeatureGates>,
-    /// Where looks put off are counted.
+    /// Counts deferred reconciles.
     pub metrics: Arc<Metrics>,
     /// Where pods are counted that are on their way.
     pub creations: Arc<Creations>,
@@ -61,7 +61,7 @@ impl ReplicaSetPlanner {
     }
 }
 
-/// Whether nobody has pods of this set's owner yet. The further sets of an owner are steps of a rollout, not new work.
+/// Whether the set is the first one of its owner. The further sets of an owner are steps of a rollout, not new work.
 fn is_first_of_owner(sets: &ReplicaSetCache, set: &ReplicaSetView) -> bool {
     set.meta.controller().is_none_or(|owner| sets.read().index().controlled_by(&owner.uid).count() == 1)
 }

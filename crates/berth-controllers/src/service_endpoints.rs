@@ -4,9 +4,9 @@
 //! Pods are only watched once a Service selects some. Without such a Service they cost nothing here.
 
 use crate::{
+    by_labels::ByLabels,
     cache::{AnyCache, Cache, Delta, Index},
     cluster::Cluster,
-    labelled::Labelled,
     lock,
     metrics::Metrics,
     plan_loop::Planner,
@@ -82,7 +82,7 @@ impl Index<SliceView> for SliceIndex {
 #[derive(Clone)]
 pub struct Sources {
     services: Arc<ServiceCache>,
-    pods: Arc<Cache<EndpointPodView, Labelled<EndpointPodView>>>,
+    pods: Arc<Cache<EndpointPodView, ByLabels<EndpointPodView>>>,
     nodes: Arc<Cache<ZoneView>>,
     selecting: Arc<Event>,
     clock: Arc<dyn Clock>,

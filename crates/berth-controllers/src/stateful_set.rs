@@ -114,7 +114,7 @@ pub fn observe(set: &Arc<StatefulSetView>, of: Belongings<'_>, inputs: PlanInput
     let (namespace, selector) = (&set.meta.namespace, set.selector.as_ref());
     let orphans = revisions.index().orphans(namespace, selector);
     let listed = revisions.index().controlled_by(&set.meta.uid).chain(orphans).cloned().collect();
-    pods.index_mut().call_roll(set, now);
+    pods.index_mut().refresh_controlled(set, now);
     let controlled = pods.index().controlled(&set.meta.uid).cloned().unwrap_or_else(|| Arc::new(ControlledPods::new(set, [], now)));
     let mut state = StatefulSetState::new(Arc::clone(set), controlled, gates.clone(), now);
     state.revisions = listed;

@@ -37,14 +37,14 @@ struct Shared<K> {
 #[derive(Debug)]
 pub enum ReconcileResult {
     /// Nothing more to do until a change.
-    Finished,
-    /// As `Finished`, but requeue at this time in any case.
-    Again(Timestamp),
+    Done,
+    /// As `Done`, but requeue at this time in any case.
+    RequeueAt(Timestamp),
     /// Requeue after a backoff.
-    Failed,
-    /// As `Failed`, but not before this time has passed, as the server requested.
-    NotBefore(Duration),
-    /// As `Failed`, because of a fault in the program.
+    Backoff,
+    /// As `Backoff`, but not before this time has passed, as the server requested.
+    RetryAfter(Duration),
+    /// As `Backoff`, because of a fault in the program.
     Panicked(Panicked),
 }
 
@@ -52,14 +52,14 @@ impl ReconcileResult {
     /// The result of a reconcile that ends with this error.
     #[must_use]
     pub fn failed(error: &ClusterError) -> Self {
-        error.retry_after().map_or(Self::Failed, Self::NotBefore)
+        error.retry_after().map_or(Self::Backoff, Self::RetryAfter)
     }
 }
 
 /// Reconciles one key. It reads the state, never the event that enqueued the key.
 pub trait Reconcile<K>: Send + Sync + 'static {
     /// Reconciles once.
-    fn look<'a>(&'a self, key: &'a K) -> BoxFuture<'a, ReconcileResult>;
+    fn reconcile<'a>(&'a self, key: &'a K) -> BoxFuture<'a, ReconcileResult>;
 }
 
 impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
@@ -140,17 +140,17 @@ impl<K: Ord + Clone + Send + Sync + 'static> Queue<K> {
     }
 
     /// Returns a key from [`Queue::next`] to the queue.
-    pub fn finish(&self, key: &K, looked: &ReconcileResult) {
+    pub fn finish(&self, key: &K, result: &ReconcileResult) {
         let now = self.shared.clock.now();
         self.change(|queue| {
-            match looked {
-                ReconcileResult::Failed | ReconcileResult::Panicked(_) => queue.add_rate_limited(key.clone(), now),
-                ReconcileResult::NotBefore(after) => queue.add_rate_limited_after(key.clone(), *after, now),
-                ReconcileResult::Again(at) => {
+            match result {
+                ReconcileResult::Backoff | ReconcileResult::Panicked(_) => queue.add_rate_limited(key.clone(), now),
+                ReconcileResult::RetryAfter(after) => queue.add_rate_limited_after(key.clone(), *after, now),
+                ReconcileResult::RequeueAt(at) => {
                     queue.forget(key);
                     queue.add_after(key.clone(), *at, now);
                 }
-                ReconcileResult::Finished => queue.forget(key),
+                ReconcileResult::Done => queue.forget(key),
             }
             queue.done(key, now);
         });
@@ -204,12 +204,12 @@ impl<K: Ord + Clone + Debug + Send + Sync + 'static> Queue<K> {
 async fn work<K: Ord + Clone + Debug + Send + Sync + 'static>(queue: Queue<K>, name: &'static str, reconcile: Arc<impl Reconcile<K>>) {
     loop {
         let key = queue.next().await;
-        let looked = caught(async { reconcile.look(&key).await }).await.unwrap_or_else(ReconcileResult::Panicked);
-        if let ReconcileResult::Panicked(Panicked(text)) = &looked {
+        let result = caught(async { reconcile.reconcile(&key).await }).await.unwrap_or_else(ReconcileResult::Panicked);
+        if let ReconcileResult::Panicked(Panicked(text)) = &result {
             queue.shared.panics.inc();
             tracing::error!(controller = name, ?key, panic = ?text, "a reconcile panicked; requeued with backoff");
         }
-        queue.finish(&key, &looked);
+        queue.finish(&key, &result);
     }
 }
 
@@ -236,38 +236,38 @@ mod tests {
     };
 
     /// Panics in the first reconciles of `bad`, and records the time of each reconcile.
-    struct Looks {
+    struct RecordingReconciler {
         panics: usize,
         clock: Arc<dyn Clock>,
         seen: Mutex<BTreeMap<&'static str, Vec<Timestamp>>>,
     }
 
-    impl Reconcile<&'static str> for Looks {
-        fn look<'a>(&'a self, key: &'a &'static str) -> BoxFuture<'a, ReconcileResult> {
+    impl Reconcile<&'static str> for RecordingReconciler {
+        fn reconcile<'a>(&'a self, key: &'a &'static str) -> BoxFuture<'a, ReconcileResult> {
             let mut seen = lock(&self.seen);
             let times = seen.entry(key).or_default();
             times.push(self.clock.now());
             assert!(*key != "bad" || self.panics < times.len(), "nobody saw this coming");
-            Box::pin(async { ReconcileResult::Finished })
+            Box::pin(async { ReconcileResult::Done })
         }
     }
 
     #[test]
     fn a_reconcile_that_panics_is_counted_and_retried_later_and_delays_no_other_key() {
-        let world = TestEnv::default();
-        let (env, registry) = (world.env(), prometheus::Registry::new());
+        let test_env = TestEnv::default();
+        let (env, registry) = (test_env.env(), prometheus::Registry::new());
         let metrics = Metrics::new(&registry).expect("an empty registry");
         let queue = Queue::new("test", Arc::clone(&env.clock), &metrics);
-        let looks = Arc::new(Looks { panics: 40, clock: Arc::clone(&env.clock), seen: Mutex::default() });
+        let reconciler = Arc::new(RecordingReconciler { panics: 40, clock: Arc::clone(&env.clock), seen: Mutex::default() });
         // More panics than there are workers.
-        queue.start(&env, "test", 2, &looks);
+        queue.start(&env, "test", 2, &reconciler);
         queue.add("bad");
         let second = SignedDuration::from_secs(1);
         for _ in 0..300 {
             queue.add("good");
-            world.run_for(second);
+            test_env.run_for(second);
         }
-        let seen = lock(&looks.seen);
+        let seen = lock(&reconciler.seen);
         assert_eq!((seen["good"].len(), seen["bad"].len()), (300, 41));
         let pauses: Vec<_> = seen["bad"].windows(2).map(|times| times[1].duration_since(times[0])).collect();
         assert_eq!(pauses[..3], [5, 10, 20].map(SignedDuration::from_millis));
@@ -294,12 +294,12 @@ mod tests {
     struct Slow(Arc<dyn Clock>, Mutex<Vec<(u32, Timestamp)>>);
 
     impl Reconcile<u32> for Slow {
-        fn look<'a>(&'a self, key: &'a u32) -> BoxFuture<'a, ReconcileResult> {
+        fn reconcile<'a>(&'a self, key: &'a u32) -> BoxFuture<'a, ReconcileResult> {
             lock(&self.1).push((*key, self.0.now()));
             let over = self.0.now() + SignedDuration::from_secs(1);
             Box::pin(async move {
                 self.0.sleep_until(over).await;
-                ReconcileResult::Finished
+                ReconcileResult::Done
             })
         }
     }
@@ -307,19 +307,19 @@ mod tests {
     #[test]
     fn one_of_many_idle_workers_waits_for_the_time_and_every_key_comes_at_its_own() {
         const KEYS: u32 = 100;
-        let world = TestEnv::default();
-        let env = world.env();
+        let test_env = TestEnv::default();
+        let env = test_env.env();
         let metrics = Metrics::new(&prometheus::Registry::new()).expect("an empty registry");
         let clock = Arc::new(Counted(Arc::clone(&env.clock), AtomicUsize::new(0)));
         let queue = Queue::new("test", Arc::<Counted>::clone(&clock) as Arc<dyn Clock>, &metrics);
-        let looks = Arc::new(Slow(Arc::clone(&env.clock), Mutex::default()));
-        queue.start(&env, "test", 64, &looks);
+        let reconciler = Arc::new(Slow(Arc::clone(&env.clock), Mutex::default()));
+        queue.start(&env, "test", 64, &reconciler);
         let begins = env.clock.now();
         // Ten keys at each time, the latest time first: each becomes the next to wait for, and ten workers are needed at once.
         let due = |key: u32| begins + SignedDuration::from_millis(500 * (1 + i64::from(key / 10)));
         (0..KEYS).rev().for_each(|key| queue.add_after(key, due(key)));
-        world.run_for(SignedDuration::from_secs(60));
-        let mut seen = lock(&looks.1).clone();
+        test_env.run_for(SignedDuration::from_secs(60));
+        let mut seen = lock(&reconciler.1).clone();
         seen.sort_unstable();
         assert_eq!(seen, (0..KEYS).map(|key| (key, due(key))).collect::<Vec<_>>());
         // One wait for each worker that takes over, and for its successor. With all 64 workers there would be some 700.

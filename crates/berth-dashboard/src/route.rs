@@ -28,7 +28,7 @@ use tokio::time::timeout;
 /// The largest form, in bytes.
 const FORM_BYTES_MAX: usize = 16 << 10;
 /// How long signing in waits for the first reading of the cluster.
-const FIRST_LOOK_MAX: SignedDuration = SignedDuration::from_secs(2);
+const FIRST_READING_MAX: SignedDuration = SignedDuration::from_secs(2);
 /// The owner of the connections of all sessions, which share one limit.
 const READER: &str = "reader";
 /// The maximum time to receive a form.
@@ -52,7 +52,7 @@ pub(crate) struct DashboardContext {
     /// `http://127.0.0.1:7777`.
     pub(crate) root: String,
     pub(crate) first: FirstPage,
-    pub(crate) tell: Box<dyn Fn(&str) + Send + Sync>,
+    pub(crate) print_link: Box<dyn Fn(&str) + Send + Sync>,
     pub(crate) sessions: Mutex<Sessions>,
 }
 
@@ -88,13 +88,13 @@ impl DashboardContext {
     /// Ends all sessions, and with them their open streams.
     pub(crate) fn close(&self) {
         lock(&self.sessions).end_all();
-        self.cluster_cache.tell();
+        self.cluster_cache.notify();
     }
 
     /// Returns the first page after signing in without a requested page.
     async fn first_page(&self) -> String {
         if self.first == FirstPage::UnderWay {
-            self.cluster_cache.looked(FIRST_LOOK_MAX).await;
+            self.cluster_cache.wait_for_first_reading(FIRST_READING_MAX).await;
             let board = self.cluster_cache.board();
             if let Some((id, _)) = board.by_attention().first().filter(|(_, card)| card.rank != Rank::Complete) {
                 return address::path(id);
@@ -208,8 +208,8 @@ async fn sign_in(context: &DashboardContext, request: Request<Incoming>) -> Answ
         let next = own_path(form.get("next"));
         if form.contains_key("ask") {
             let token = lock(&context.sessions).another_link(&*env.rng, now);
-            token.iter().for_each(|token| (context.tell)(&context.address_of(token)));
-            return html(StatusCode::OK, &pages::sign_in(&next, pages::SignIn::Told));
+            token.iter().for_each(|token| (context.print_link)(&context.address_of(token)));
+            return html(StatusCode::OK, &pages::sign_in(&next, pages::SignIn::LinkPrinted));
         }
         let token = form.get("token").map(|token| token.trim()).unwrap_or_default();
         // The user may paste the whole link.
@@ -265,13 +265,13 @@ async fn changed(context: &DashboardContext, request: Request<Incoming>, path: &
     if path == "/sign-out" {
         lock(&context.sessions).end(cookie);
         // The session's streams end when they wake up.
-        context.cluster_cache.tell();
+        context.cluster_cache.notify();
         let mut answer = to("/sign-in");
         answer.headers_mut().insert(SET_COOKIE, context.address.set_cookie("", &session.base));
         return answer;
     }
     let Some((id, verb)) = action(path) else { return missing(context, reader, None) };
-    match context.cluster_cache.carry_out(&id, verb, &form).await {
+    match context.cluster_cache.execute(&id, verb, &form).await {
         Ok(()) => {
             tracing::info!(workload = %id.title(), namespace = %id.namespace, verb = verb.word(), "done from the page");
             to(&format!("{base}{}?done={}", address::path(&id), verb.word()))

@@ -62,7 +62,7 @@ pub struct Options {
     /// The first page after signing in.
     pub first: FirstPage,
     /// Prints a new link for the owner only. Each link works once, for a minute.
-    pub tell: Box<dyn Fn(&str) + Send + Sync>,
+    pub print_link: Box<dyn Fn(&str) + Send + Sync>,
 }
 
 /// When the watches of a cluster start.
@@ -71,7 +71,7 @@ pub enum Following {
     /// When the dashboard listens.
     AtOnce,
     /// When a user signs in for the first time. Until then the dashboard reads nothing.
-    WhenSomebodyReads,
+    OnDemand,
 }
 
 /// A certificate and its key, in PEM.
@@ -120,7 +120,7 @@ impl Dashboard {
     /// # Errors
     /// [`BindError`].
     pub async fn bind(options: Options, cluster: Arc<dyn Cluster>, env: Env) -> Result<Self, BindError> {
-        let Options { bind, tls, names, title, gates, unheeded, forecaster, following, first, tell } = options;
+        let Options { bind, tls, names, title, gates, unheeded, forecaster, following, first, print_link } = options;
         if tls.is_none() && !bind.ip().is_loopback() {
             return Err(BindError::Plain { address: bind });
         }
@@ -146,7 +146,7 @@ impl Dashboard {
             title,
             root,
             first,
-            tell,
+            print_link,
             sessions: Mutex::new(Sessions::default()),
         };
         Ok(Self { listener, tls, context: Arc::new(context) })

@@ -21,7 +21,7 @@ const PAUSE: SignedDuration = SignedDuration::from_millis(250);
 /// How often the page is rendered for changes by time alone, such as ages. It also keeps the connection alive.
 const REFRESH: SignedDuration = SignedDuration::from_secs(5);
 /// The number of renderings after which a stream ends and the browser reconnects.
-const LOOKS_MAX: u32 = 20_000;
+const RENDERINGS_MAX: u32 = 20_000;
 
 struct Streaming {
     cluster_cache: Arc<ClusterCache>,
@@ -31,7 +31,7 @@ struct Streaming {
     /// A digest of each part that the browser has.
     has: Vec<String>,
     changes: watch::Receiver<u64>,
-    looks: u32,
+    renderings: u32,
     place: StreamPlace,
 }
 
@@ -44,7 +44,7 @@ pub(crate) fn events(
 ) -> BoxStream<'static, Bytes> {
     let has = seen.split('.').map(str::to_owned).collect();
     let changes = cluster_cache.changes();
-    let streaming = Streaming { cluster_cache, page, base: base.to_owned(), has, changes, looks: 0, place };
+    let streaming = Streaming { cluster_cache, page, base: base.to_owned(), has, changes, renderings: 0, place };
     futures::stream::unfold(streaming, |mut streaming| async move {
         let text = streaming.next().await?;
         Some((Bytes::from(text), streaming))
@@ -56,11 +56,11 @@ impl Streaming {
     /// Returns the next event, or `None` at the end.
     async fn next(&mut self) -> Option<String> {
         let clock = &self.cluster_cache.env.clock;
-        if LOOKS_MAX <= self.looks || !self.place.is_open() {
+        if RENDERINGS_MAX <= self.renderings || !self.place.is_open() {
             return None;
         }
         // The first rendering is immediate, for browsers that reconnect.
-        if 0 < self.looks {
+        if 0 < self.renderings {
             clock.sleep_until(clock.now() + PAUSE).await;
             select(pin!(self.changes.changed()), clock.sleep_until(clock.now() + REFRESH)).await;
         }
@@ -68,19 +68,19 @@ impl Streaming {
             return None;
         }
         self.changes.mark_unchanged();
-        let text = if self.looks == 0 { "retry: 1000\n\n".to_owned() } else { String::new() };
-        self.looks += 1;
+        let text = if self.renderings == 0 { "retry: 1000\n\n".to_owned() } else { String::new() };
+        self.renderings += 1;
         let Some(parts) = pages::parts(&self.cluster_cache, &self.page) else {
-            self.looks = LOOKS_MAX;
+            self.renderings = RENDERINGS_MAX;
             return Some("event: gone\ndata: {}\n\n".to_owned());
         };
-        Some(text + &told(&parts, &self.base, &mut self.has))
+        Some(text + &change_event(&parts, &self.base, &mut self.has))
     }
 }
 
 /// Returns one event with the parts that differ from what the browser has, or a comment that keeps the connection
 /// alive.
-fn told(parts: &[Part], base: &str, has: &mut Vec<String>) -> String {
+fn change_event(parts: &[Part], base: &str, has: &mut Vec<String>) -> String {
     let now: Vec<String> = parts.iter().map(Part::digest).collect();
     let is_new = |index: &usize| has.get(*index) != Some(&now[*index]);
     let changed: Vec<_> = (0..parts.len()).filter(is_new).map(|index| (parts[index].name, below(base, &parts[index].html))).collect();
@@ -105,10 +105,10 @@ mod tests {
     fn a_reader_gets_what_it_does_not_have_and_can_come_again_with_what_it_has() {
         let (before, after) = (parts(["one", "two"]), parts(["one", "2\n<b>"]));
         let mut has: Vec<String> = seen(&before).split('.').map(str::to_owned).collect();
-        assert_eq!(told(&before, "", &mut has), ": nothing new\n\n");
-        let event = told(&after, "", &mut has);
+        assert_eq!(change_event(&before, "", &mut has), ": nothing new\n\n");
+        let event = change_event(&after, "", &mut has);
         assert_eq!(event, format!("id: {}\ndata: [[\"b\",\"2\\n<b>\"]]\n\n", seen(&after)), "in one line, whatever it is");
-        assert_eq!(told(&after, "", &mut has), ": nothing new\n\n");
-        assert!(told(&after, "", &mut vec!["other".to_owned()]).contains("[[\"a\""), "who has nothing gets all");
+        assert_eq!(change_event(&after, "", &mut has), ": nothing new\n\n");
+        assert!(change_event(&after, "", &mut vec!["other".to_owned()]).contains("[[\"a\""), "who has nothing gets all");
     }
 }

@@ -47,9 +47,9 @@ impl Client {
     }
 
     /// Returns when the keys change, or when etcd fails.
-    async fn follow_rivals(&self, tell: impl FnOnce(Option<String>)) -> Result<(), EtcdError> {
+    async fn follow_rivals(&self, report: impl FnOnce(Option<String>)) -> Result<(), EtcdError> {
         let (lease, revision) = self.find_rival().await?;
-        tell(lease);
+        report(lease);
         // The sender must stay open, because its end would end the watch.
         let Watching { mut items, ask_progress: _asking } = self.watch(LEASES, revision.later(1));
         while let Some(item) = items.next().await {

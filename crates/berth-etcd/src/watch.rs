@@ -40,14 +40,14 @@ pub(crate) fn watch(members: Arc<Members>, prefix: &str, from: Revision) -> Watc
     let (key, range_end) = members.key_prefix.bounds(prefix);
     let create = messages::WatchCreate { key, range_end, start_revision: to_wire(from), progress_notify: true, fragment: true };
     let (ask, questions) = mpsc::channel(QUESTIONS_MAX);
-    let (tell, items) = mpsc::channel(ANSWERS_MAX);
+    let (sender, items) = mpsc::channel(ANSWERS_MAX);
     // The first message creates the watch. Without it, etcd does not answer at all.
     _ = ask.try_send(messages::WatchRequest { request: Some(Asked::Create(create)) });
     let runtime = members.runtime.clone();
     let task = runtime.spawn(async move {
-        let error = follow(&members, questions, &tell).await;
+        let error = follow(&members, questions, &sender).await;
         // A dropped receiver needs no answer.
-        _ = tell.send(Err(error)).await;
+        _ = sender.send(Err(error)).await;
     });
     let ask_progress = move || {
         _ = ask.try_send(messages::WatchRequest { request: Some(Asked::Progress(messages::WatchProgress {})) });
@@ -76,7 +76,7 @@ impl Drop for Items {
 }
 
 /// Runs until the watch ends, and returns the reason.
-async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::WatchRequest>, tell: &mpsc::Sender<Item>) -> EtcdError {
+async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::WatchRequest>, sender: &mpsc::Sender<Item>) -> EtcdError {
     let index = members.current();
     let token = members.token(index).await;
     let failed = async |status: &tonic::Status| {
@@ -121,7 +121,7 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
             };
         }
         let Some(watched) = whole.add(answer) else { continue };
-        if tell.send(Ok(watched)).await.is_err() {
+        if sender.send(Ok(watched)).await.is_err() {
             return EtcdError::Unreachable("nobody watches".into());
         }
     }

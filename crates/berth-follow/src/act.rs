@@ -111,7 +111,7 @@ impl Verb {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The consequences, in sentences.
-    pub says: Vec<String>,
+    pub sentences: Vec<String>,
     /// The changes of the template, one per line.
     pub lines: Vec<String>,
     /// The uid of the object. The action changes no other object.
@@ -170,7 +170,7 @@ impl ClusterCache {
         if let Prepared::Question(question) = &mut prepared
             && verb != Verb::Pause
         {
-            question.says.extend(self.consequences(id, verb, &object, &question.patch).await);
+            question.sentences.extend(self.consequences(id, verb, &object, &question.patch).await);
         }
         Ok(prepared)
     }
@@ -191,7 +191,7 @@ impl ClusterCache {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn carry_out(&self, id: &WorkloadId, verb: Verb, fields: &ActionFields) -> Result<(), Refusal> {
+    pub async fn execute(&self, id: &WorkloadId, verb: Verb, fields: &ActionFields) -> Result<(), Refusal> {
         let asked_about = (fields.get("uid").cloned(), fields.get("generation").and_then(|text| text.parse::<Generation>().ok()));
         for _ in 0..TRIES_MAX {
             let (raw, object) = self.object(id).await?;
@@ -222,7 +222,7 @@ impl ClusterCache {
     async fn question(&self, id: &WorkloadId, verb: Verb, fields: &ActionFields, object: &Value) -> Result<Prepared, Refusal> {
         let refused = |why: Refused| refused(id, why);
         let wanted = object["spec"]["replicas"].as_i64().unwrap_or(1);
-        let (patch, says) = match verb {
+        let (patch, sentences) = match verb {
             Verb::Pause => (
                 only_deployments(id).and_then(|()| verbs::pause(object).map_err(refused)),
                 vec![
@@ -267,7 +267,7 @@ impl ClusterCache {
         };
         let patch = patch?;
         Ok(Prepared::Question(Question {
-            says,
+            sentences,
             lines: patch["spec"].get("template").map(|_| lines(object, &patch)).unwrap_or_default(),
             uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
             generation: Generation(object["metadata"]["generation"].as_i64().unwrap_or_default()),

@@ -92,7 +92,7 @@ pub struct Card {
     /// The message of an automatic rollback.
     pub rollback: Option<String>,
     /// The time at which the card changes without a change of the cluster.
-    pub look_again: Option<Timestamp>,
+    pub requeue_at: Option<Timestamp>,
 }
 
 impl Card {
@@ -208,7 +208,7 @@ impl Board {
     /// Returns the workloads whose card changes by now because of the time alone.
     #[must_use]
     pub fn due(&self, now: Timestamp) -> Vec<WorkloadId> {
-        let is_due = |entry: &Entry| entry.card.look_again.is_some_and(|at| at <= now);
+        let is_due = |entry: &Entry| entry.card.requeue_at.is_some_and(|at| at <= now);
         self.entries.iter().filter(|(_, entry)| is_due(entry)).map(|(id, _)| id.clone()).collect()
     }
 
@@ -285,7 +285,7 @@ mod tests {
             is_paused: false,
             waits_at_step: false,
             rollback: None,
-            look_again: None,
+            requeue_at: None,
         }
     }
 

@@ -60,7 +60,7 @@ pub struct ClusterCache {
     pub env: Env,
     has_begun: AtomicBool,
     /// Whether all workloads were read once.
-    has_looked: AtomicBool,
+    has_read: AtomicBool,
     /// The feature gates of the cluster's controllers.
     pub gates: FeatureGates,
     /// The message if the cluster's controllers do not support berth's fields.
@@ -155,7 +155,7 @@ impl News {
     }
 
     /// Reports a change that belongs to no workload.
-    fn tell(&self) {
+    fn notify(&self) {
         self.seen.send_modify(|count| *count += 1);
     }
 }
@@ -171,7 +171,7 @@ impl ClusterCache {
     pub fn new(cluster: Arc<dyn Cluster>, env: Env, gates: FeatureGates, unheeded: Option<String>) -> Arc<Self> {
         Arc::new(Self {
             has_begun: AtomicBool::new(false),
-            has_looked: AtomicBool::new(false),
+            has_read: AtomicBool::new(false),
             deployments: Arc::new(Cache::new(DEPLOYMENTS)),
             stateful_sets: Arc::new(Cache::new(STATEFUL_SETS)),
             daemon_sets: Arc::new(Cache::new(DAEMON_SETS)),
@@ -233,7 +233,7 @@ impl ClusterCache {
         self.on(&self.revisions, |_, view| controller(&view.meta).into_iter().collect());
         self.on(&self.pods, |_, view| controller(&view.meta).into_iter().collect());
         self.on(&self.claims, |_, _| Vec::new());
-        self.on(&self.notes, Self::told_of);
+        self.on(&self.notes, Self::affected_by);
         self.on(&self.nodes, |_, _| Vec::new());
         self.on(&self.quotas, |_, _| Vec::new());
         let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("nothing else is in it"));
@@ -256,12 +256,12 @@ impl ClusterCache {
         cache.on_change(move |delta| {
             let Some(cluster_cache) = cluster_cache.upgrade() else { return };
             let dirty: Vec<_> = delta.sides().flat_map(|view| of(&cluster_cache, view)).collect();
-            if dirty.is_empty() { cluster_cache.news.tell() } else { cluster_cache.news.add(dirty) }
+            if dirty.is_empty() { cluster_cache.news.notify() } else { cluster_cache.news.add(dirty) }
         });
     }
 
     /// Returns the workloads that an event can affect.
-    fn told_of(&self, note: &NoteView) -> Vec<Dirty> {
+    fn affected_by(&self, note: &NoteView) -> Vec<Dirty> {
         let Some((kind, name)) = note.about.split_once(' ') else { return Vec::new() };
         let key = ObjectKey { namespace: note.key().namespace, name: name.into() };
         if kind == "ReplicaSet" {
@@ -290,28 +290,28 @@ impl ClusterCache {
             ids.extend(lock(&self.board).due(self.env.clock.now()));
             let mut has_changed = false;
             for (place, id) in ids.into_iter().enumerate() {
-                has_changed |= self.look_again(id);
+                has_changed |= self.update_card(id);
                 if place % TURN == TURN - 1 {
                     yield_now().await;
                 }
             }
-            let is_first = !self.has_looked.swap(true, Ordering::SeqCst);
+            let is_first = !self.has_read.swap(true, Ordering::SeqCst);
             if has_changed || is_first {
-                self.news.tell();
+                self.news.notify();
             }
         }
     }
 
     /// Resolves when all workloads were read once, or after this time.
-    pub async fn looked(&self, longest: SignedDuration) {
+    pub async fn wait_for_first_reading(&self, longest: SignedDuration) {
         let mut changes = self.changes();
-        let looked = async {
-            while !self.has_looked.load(Ordering::SeqCst) {
+        let first_reading = async {
+            while !self.has_read.load(Ordering::SeqCst) {
                 // An error means that the sender was dropped, but `self` owns it.
                 let _ = changes.changed().await;
             }
         };
-        select(pin!(looked), self.env.clock.sleep_until(self.env.clock.now() + longest)).await;
+        select(pin!(first_reading), self.env.clock.sleep_until(self.env.clock.now() + longest)).await;
     }
 
     fn resolved(&self, dirty: Dirty) -> Option<WorkloadId> {
@@ -324,7 +324,7 @@ impl ClusterCache {
         }
     }
 
-    fn look_again(&self, id: WorkloadId) -> bool {
+    fn update_card(&self, id: WorkloadId) -> bool {
         let now = self.env.clock.now();
         match self.reading(&id, now) {
             Some(reading) => lock(&self.board).put(id, reading, now),
@@ -344,7 +344,7 @@ impl ClusterCache {
             let has_changed = *lock(&self.unreadable) != unreadable;
             *lock(&self.unreadable) = unreadable;
             if has_changed {
-                self.news.tell();
+                self.news.notify();
             }
             self.env.clock.sleep_until(self.env.clock.now() + RIGHTS).await;
         }
@@ -386,8 +386,8 @@ impl ClusterCache {
     }
 
     /// Wakes all subscribers of [`Self::changes`].
-    pub fn tell(&self) {
-        self.news.tell();
+    pub fn notify(&self) {
+        self.news.notify();
     }
 
     /// Returns a receiver that changes after every reading that changed something.

@@ -22,7 +22,7 @@ use k8s_openapi::{api::core::v1::PodTemplateSpec, apimachinery::pkg::apis::meta:
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The maximum number of pods whose events are shown.
-const TELLING_PODS_MAX: usize = 50;
+const EVENT_PODS_MAX: usize = 50;
 const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 
 /// A stored revision.
@@ -92,7 +92,7 @@ pub struct Facts {
     /// Strategy and policy in words.
     pub manner: String,
     /// A setting that has no effect in this cluster.
-    pub in_vain: Option<String>,
+    pub ineffective_setting: Option<String>,
 }
 
 impl ClusterCache {
@@ -115,7 +115,7 @@ impl ClusterCache {
 
     /// Returns the events of these objects, by uid, newest first.
     #[must_use]
-    pub fn told(&self, about: &[String]) -> Vec<Arc<NoteView>> {
+    pub fn events_about(&self, about: &[String]) -> Vec<Arc<NoteView>> {
         let mut notes: Vec<Arc<NoteView>> = {
             let known = self.notes.read();
             about.iter().flat_map(|uid| known.index().about(uid)).cloned().collect()
@@ -158,7 +158,7 @@ fn of_deployment(cluster_cache: &ClusterCache, deployment: &DeploymentView, now:
         about: about(&deployment.meta, sets.iter().map(|set| &set.meta), &rows),
         meta: deployment.meta.clone(),
         conditions: conditions.collect(),
-        in_vain: vain_wishes_of_deployment(cluster_cache, deployment),
+        ineffective_setting: vain_wishes_of_deployment(cluster_cache, deployment),
         manner: format!("{}{}{}", strategy.type_, limits.unwrap_or_default(), policy.unwrap_or_default()),
         revisions: newest_first(revisions),
         pods: rows,
@@ -182,7 +182,7 @@ fn of_stateful_set(cluster_cache: &ClusterCache, set: &StatefulSetView, now: Tim
         about: about(&set.meta, [], &rows),
         meta: set.meta.clone(),
         conditions: conditions.collect(),
-        in_vain: vain_wishes_of_set(cluster_cache, set),
+        ineffective_setting: vain_wishes_of_set(cluster_cache, set),
         manner: format!("{}, {}", set.spec.update_strategy.type_, set.spec.pod_management_policy),
         revisions: newest_first(kept.iter().map(|revision| in_controller_revision(revision, &rows)).collect()),
         pods: rows,
@@ -228,7 +228,7 @@ fn of_daemon_set(cluster_cache: &ClusterCache, set: &DaemonSetView, now: Timesta
         about: about(&set.meta, [], &rows),
         meta: set.meta.clone(),
         conditions: conditions.collect(),
-        in_vain: None,
+        ineffective_setting: None,
         manner,
         revisions: newest_first(kept.iter().map(|revision| in_controller_revision(revision, &rows)).collect()),
         pods: rows,
@@ -274,6 +274,6 @@ fn newest_first(mut revisions: Vec<Revision>) -> Vec<Revision> {
 
 fn about<'a>(meta: &'a Meta, parts: impl IntoIterator<Item = &'a Meta>, pods: &'a [Row]) -> Vec<String> {
     // Events explain why a pod is not available.
-    let telling = pods.iter().filter(|row| row.state != Some(PodState::Available)).take(TELLING_PODS_MAX).map(|row| &row.pod.meta);
-    [meta].into_iter().chain(parts).chain(telling).map(|meta| meta.uid.to_string()).collect()
+    let pods_with_events = pods.iter().filter(|row| row.state != Some(PodState::Available)).take(EVENT_PODS_MAX).map(|row| &row.pod.meta);
+    [meta].into_iter().chain(parts).chain(pods_with_events).map(|meta| meta.uid.to_string()).collect()
 }

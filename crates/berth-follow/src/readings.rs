@@ -34,7 +34,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 /// The maximum number of unready pods whose events are read. Events contain the reason, and one pod shows as much as a
 /// thousand.
-const TELLING_PODS_MAX: usize = 50;
+const EVENT_PODS_MAX: usize = 50;
 /// The maximum number of further obstacles that are shown.
 const OBSTACLES_MAX: usize = 8;
 
@@ -62,8 +62,8 @@ impl ClusterCache {
         let unobserved_since = self.unobserved_since(&deployment.meta, lags, now);
         let facts = DeploymentFacts { deployment, sets: &own, pods: &own_pods, events: &events, gates: &self.gates, unobserved_since, now };
         let causes = self.beyond_pods(cause::of_deployment(&facts), &own_pods);
-        let look = status::of_deployment(deployment, observed, causes, &self.gates);
-        let look = settled(look, own_pods.iter().map(|pod| &**pod), deployment.spec.min_ready_seconds, now);
+        let status = status::of_deployment(deployment, observed, causes, &self.gates);
+        let status = settled(status, own_pods.iter().map(|pod| &**pod), deployment.spec.min_ready_seconds, now);
 
         let by_uid: BTreeMap<&str, &ReplicaSetView> = own.iter().map(|set| (&*set.meta.uid, &**set)).collect();
         let revision = |set: &ReplicaSetView| annotations::revision(&set.annotations).unwrap_or_default();
@@ -80,11 +80,11 @@ impl ClusterCache {
         let is_shown = |number: RolloutRevision| present.counts.contains_key(&number) || Some(number) == newest;
         let shown = own.iter().filter(|set| is_shown(revision(set)) || 0 < set.replicas);
         present.names = shown.map(|set| (revision(set), named(revision(set), &set.template))).collect();
-        let has_earlier = !lags && look.revision.is_some_and(|revision| RolloutRevision::FIRST < revision);
+        let has_earlier = !lags && status.revision.is_some_and(|revision| RolloutRevision::FIRST < revision);
         let outdated = &outdated::of_deployment(deployment, &own, &own_pods);
         let subject = Subject { meta: &deployment.meta, kind: "deployment", has_earlier, outdated, replacement: Replacement::ByItself };
         let on_the_way = on_the_way(&present, deployment.spec.min_ready_seconds);
-        let card = Card { on_the_way, ..card(look, &subject, &deployment.spec.template, deployment.spec.paused) };
+        let card = Card { on_the_way, ..card(status, &subject, &deployment.spec.template, deployment.spec.paused) };
         Reading { card, present }
     }
 
@@ -116,15 +116,15 @@ impl ClusterCache {
         let outdated = &outdated::of_stateful_set(set, &pods);
         let owned: Vec<Arc<PodView>> = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).cloned().collect();
         let belongings = Belongings { revisions: Some(revisions), pods: Some(pods), claims };
-        let look = stateful_set::explain(set, &belongings, causes, &self.gates, now);
-        let mut look = settled(look, owned.iter().map(|pod| &**pod), set.spec.min_ready_seconds, now);
+        let status = stateful_set::explain(set, &belongings, causes, &self.gates, now);
+        let mut status = settled(status, owned.iter().map(|pod| &**pod), set.spec.min_ready_seconds, now);
         if self.unheeded.is_some() {
-            look.waits = look.waits.into_iter().map(Wait::unheeded).collect();
+            status.waits = status.waits.into_iter().map(Wait::unheeded).collect();
         }
         let on_the_way = on_the_way(&present, set.spec.min_ready_seconds);
         let replacement = stateful_set::replacement(set, &self.gates, self.unheeded.is_none());
         let subject = Subject { meta: &set.meta, kind: "statefulset", has_earlier, outdated, replacement };
-        let card = Card { on_the_way, ..card(look, &subject, &set.spec.template, false) };
+        let card = Card { on_the_way, ..card(status, &subject, &set.spec.template, false) };
         Reading { card, present }
     }
 
@@ -204,9 +204,9 @@ impl ClusterCache {
             let warnings = notes.about(uid).filter(|note| note.is_warning);
             warnings.map(|note| Arc::clone(&note.event)).collect::<Vec<_>>()
         };
-        let telling = pods.iter().filter(|pod| !pod.ready || pod.meta.deleted.is_some()).take(TELLING_PODS_MAX);
+        let pods_with_events = pods.iter().filter(|pod| !pod.ready || pod.meta.deleted.is_some()).take(EVENT_PODS_MAX);
         let mut events: Vec<_> = uids.into_iter().flat_map(|uid| about(notes.index(), uid)).collect();
-        for pod in telling {
+        for pod in pods_with_events {
             events.extend(about(notes.index(), &pod.meta.uid));
             let waiting = pod.claims.values().filter(|_| pod.node_name.is_empty());
             let claims = waiting.filter_map(|claim| self.claims.get(&ObjectKey::new(pod.meta.namespace.clone(), claim.as_str())));
@@ -269,9 +269,9 @@ struct Subject<'a> {
     replacement: Replacement,
 }
 
-fn card(look: RolloutStatus, subject: &Subject<'_>, template: &PodTemplateSpec, is_paused: bool) -> Card {
+fn card(status: RolloutStatus, subject: &Subject<'_>, template: &PodTemplateSpec, is_paused: bool) -> Card {
     let Subject { meta, kind, has_earlier, outdated, replacement } = *subject;
-    let RolloutStatus { revision, progress: standing, rollback, goes_back_to, replicas, causes, waits, requeue_at: look_again, .. } = look;
+    let RolloutStatus { revision, progress: standing, rollback, goes_back_to, replicas, causes, waits, requeue_at, .. } = status;
     let has_causes = !causes.is_empty();
     let obstacles = ranked(causes, waits);
     let workload = format!("{kind}/{}", meta.name);
@@ -304,7 +304,7 @@ fn card(look: RolloutStatus, subject: &Subject<'_>, template: &PodTemplateSpec, 
         is_paused,
         waits_at_step,
         rollback: rollback.map(|record| record.to_string()).or(back),
-        look_again,
+        requeue_at,
     }
 }
 

@@ -1,7 +1,7 @@
 //! The [`Cluster`] inside the API server's own process: no HTTP, and nothing is encoded that both sides hold already.
 
 use crate::cluster_error;
-use berth_api::{Object, Scope, StatusPart, Subresource, tenure::Tenure};
+use berth_api::{Object, Scope, StatusPart, Subresource, fencing::FencingToken};
 use berth_controllers::{
     cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
     election::{Gate, Pass},
@@ -64,17 +64,17 @@ impl LocalCluster {
         Self { gate: Some(gate), ..self }
     }
 
-    /// The same cluster, written to only during this tenure.
+    /// The same cluster, written to only during this term.
     #[must_use]
-    pub fn during(&self, tenure: &Arc<Tenure>) -> Self {
-        Self { registry: self.registry.led_by(Arc::clone(tenure)), ..self.clone() }
+    pub fn during(&self, fencing_token: &Arc<FencingToken>) -> Self {
+        Self { registry: self.registry.with_fencing(Arc::clone(fencing_token)), ..self.clone() }
     }
 
     /// Lets a write begin.
     fn begin(&self) -> Result<Writing<'_>, ClusterError> {
         let Some(gate) = &self.gate else { return Ok(Writing { registry: Cow::Borrowed(&self.registry), _pass: None }) };
         let pass = gate.enter()?;
-        let registry = Cow::Owned(self.registry.led_by(Arc::clone(pass.tenure())));
+        let registry = Cow::Owned(self.registry.with_fencing(Arc::clone(pass.fencing_token())));
         Ok(Writing { registry, _pass: Some(pass) })
     }
 

@@ -83,7 +83,7 @@ impl Presence {
         }
         let farewell = async {
             if let Some(own) = own(self.server) {
-                self.registry.say_gone(own).await?;
+                self.registry.delete_server_key(own).await?;
             }
             self.registry.publish_living_servers(self.server).await
         };
@@ -108,7 +108,7 @@ async fn publish_again(registry: &Registry, server: ServerAddress, clock: &dyn C
 /// Renews the server's key, and publishes the addresses of all live servers.
 async fn show_alive(registry: &Registry, server: ServerAddress) -> Result<(), ApiError> {
     if let Some(own) = own(server) {
-        registry.say_alive(own).await?;
+        registry.renew_server_key(own).await?;
     }
     registry.publish_living_servers(server).await
 }
@@ -164,7 +164,7 @@ fn log_step(step: &Step) {
         Step::Claim(good, holder) => {
             tracing::warn!("{} {good} of Service {}/{} was not allocated: allocated now", kind(good), holder.namespace, holder.name);
         }
-        Step::Tell(good, holder) => {
+        Step::Report(good, holder) => {
             let (namespace, name) = (&holder.namespace, &holder.name);
             tracing::warn!("{} {good} of Service {namespace}/{name} belongs to another; please recreate the Service", kind(good));
         }

@@ -32,8 +32,8 @@ fn main() -> ExitCode {
     let runs = arguments.get(1).and_then(|runs| runs.parse().ok()).unwrap_or(1);
     let runs: Vec<(Duration, Duration)> = (0..runs).map(|_| run(&snapshot)).collect();
     let (clock, processor): (Vec<_>, Vec<_>) = runs.into_iter().unzip();
-    tell("clock", clock);
-    tell("processor", processor);
+    print_times("clock", clock);
+    print_times("processor", processor);
     ExitCode::SUCCESS
 }
 
@@ -41,7 +41,7 @@ fn read(path: &str) -> Snapshot {
     Snapshot::of_documents([serde_json::from_slice(&fs::read(path).expect("a file")).expect("JSON")])
 }
 
-fn tell(what: &str, mut took: Vec<Duration>) {
+fn print_times(what: &str, mut took: Vec<Duration>) {
     took.sort_unstable();
     println!("{what}: median {:.2?} of {} runs; {took:.2?}", took[took.len() / 2], took.len());
 }
@@ -50,8 +50,8 @@ fn tell(what: &str, mut took: Vec<Duration>) {
 fn brought_about(pods: usize) -> Snapshot {
     let latencies = Latencies { start: Duration::from_secs(5), stop: Duration::from_secs(20) };
     let nodes = u32::try_from(pods.div_ceil(100)).unwrap_or(u32::MAX).max(3);
-    let mut world = Simulation::new(1, Options { latencies, nodes, ..Options::default() });
-    world.create(&json!({
+    let mut simulation = Simulation::new(1, Options { latencies, nodes, ..Options::default() });
+    simulation.create(&json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web", "namespace": "default"},
         "spec": {
             "replicas": pods, "selector": {"matchLabels": {"app": "web"}},
@@ -61,10 +61,10 @@ fn brought_about(pods: usize) -> Snapshot {
             },
         },
     }));
-    world.run_until_rolled_out("web", Duration::from_secs(7200));
-    let objects = PLURALS.iter().flat_map(|plural| world.objects(plural).into_values()).collect();
+    simulation.run_until_rolled_out("web", Duration::from_secs(7200));
+    let objects = PLURALS.iter().flat_map(|plural| simulation.objects(plural).into_values()).collect();
     let beginning: jiff::Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
-    Snapshot { objects, at: beginning + world.elapsed(), missing: Vec::new() }
+    Snapshot { objects, at: beginning + simulation.elapsed(), missing: Vec::new() }
 }
 
 fn run(snapshot: &Snapshot) -> (Duration, Duration) {
@@ -73,9 +73,9 @@ fn run(snapshot: &Snapshot) -> (Duration, Duration) {
     let change = Change { edits: vec![edit], ..Change::default() };
     let supposed = Suppositions { start: Some(Duration::from_secs(5)), stop: Some(Duration::from_secs(20)), ..Suppositions::default() };
     let (begun, ran) = (Instant::now(), on_processor());
-    let foretold = forecast(snapshot, &change, &supposed).expect("a forecast");
+    let found = forecast(snapshot, &change, &supposed).expect("a forecast");
     let took = (begun.elapsed(), on_processor().saturating_sub(ran));
-    assert!(matches!(foretold.workloads[0].outcome, Outcome::Complete { .. }), "{:?}", foretold.troubles);
+    assert!(matches!(found.workloads[0].outcome, Outcome::Complete { .. }), "{:?}", found.troubles);
     took
 }
 

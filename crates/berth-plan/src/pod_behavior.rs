@@ -3,7 +3,7 @@
 
 use crate::{
     pod_timings::{Timings, annotated, workloads_by_pod_name},
-    snapshot::{SUPPOSED_NODE, Snapshot, entries, told_to_go, uid},
+    snapshot::{SUPPOSED_NODE, Snapshot, entries, termination_requested_at, uid},
     times::since,
 };
 use berth_api::{annotations::SIM_TERMINATES_AFTER, simulation::Failure};
@@ -22,7 +22,7 @@ use std::{
 /// How long a pod may take to become ready in addition to the time of others. After that it never does.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Longer than any grace period, which therefore determines the end of the pod.
-const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+const INDEFINITELY: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// What is known about pods.
 pub(crate) struct PodBehaviors {
@@ -58,16 +58,16 @@ impl PodBehaviors {
         let habits = move |pod: &KubeletPod| {
             let known = known.get(&*pod.uid).copied();
             // The duration of another cluster's pods is unknown, so the pod keeps running.
-            let mut behaviour = Behavior { completes: false, ..Behavior::of(pod, self.latencies(pod), &missing) };
+            let mut behavior = Behavior { completes: false, ..Behavior::of(pod, self.latencies(pod), &missing) };
             if let Some(gone_at) = known.and_then(|known| known.gone_at) {
-                behaviour.terminates_after = since(begins, gone_at);
+                behavior.terminates_after = since(begins, gone_at);
             }
             let as_others = || pod.name.rsplit_once('-').and_then(|(owner, _)| failing.get(&(pod.namespace.to_string(), owner.to_owned())));
-            behaviour.fails = behaviour.fails.or_else(|| match known {
+            behavior.fails = behavior.fails.or_else(|| match known {
                 Some(known) => known.fails,
                 None => as_others().copied(),
             });
-            behaviour
+            behavior
         };
         ForeignNodes { names: names.into_iter().collect(), missing_images, habits: Box::new(habits), objects }
     }
@@ -88,10 +88,10 @@ impl PodBehaviors {
 
     /// A terminating pod that takes longer than others did uses its whole grace period.
     fn gone_at(&self, pod: &Value, at: Timestamp) -> Option<Timestamp> {
-        let told = told_to_go(pod)?;
+        let requested_at = termination_requested_at(pod)?;
         let (namespace, name) = (pod["metadata"]["namespace"].as_str()?, pod["metadata"]["name"].as_str()?);
-        let expected = told + annotated(pod, SIM_TERMINATES_AFTER).unwrap_or_else(|| self.timings(namespace, name).stop.typical);
-        Some(if at < expected { expected } else { at + FOR_EVER })
+        let expected = requested_at + annotated(pod, SIM_TERMINATES_AFTER).unwrap_or_else(|| self.timings(namespace, name).stop.typical);
+        Some(if at < expected { expected } else { at + INDEFINITELY })
     }
 
     fn fails(&self, pod: &Value, at: Timestamp) -> Option<Failure> {
@@ -109,7 +109,7 @@ impl PodBehaviors {
         let (namespace, name) = (pod["metadata"]["namespace"].as_str()?, pod["metadata"]["name"].as_str()?);
         let is_late = self.timings(namespace, name).start.slowest * 3 + PATIENCE < since(started, at);
         let runs = statuses().any(|status| status["state"]["running"].is_object());
-        (!ready && is_late && runs && told_to_go(pod).is_none()).then_some(Failure::NeverReady)
+        (!ready && is_late && runs && termination_requested_at(pod).is_none()).then_some(Failure::NeverReady)
     }
 
     /// Owners with a failing pod and without a ready one, and the kind of failure: their new pods will fail alike.

@@ -1,7 +1,7 @@
 //! How long a workload's pods take to start and to stop, as far as the snapshot shows.
 
 use crate::{
-    snapshot::{Snapshot, entries, told_to_go},
+    snapshot::{Snapshot, entries, termination_requested_at},
     times::{seconds, since},
 };
 use berth_api::{
@@ -93,8 +93,8 @@ pub(crate) struct LearnedTimings {
     starts: BTreeMap<WorkloadId, Vec<Duration>>,
     stops: BTreeMap<WorkloadId, Vec<Duration>>,
     /// From events.
-    told_starts: BTreeMap<WorkloadId, Vec<Duration>>,
-    told_stops: BTreeMap<WorkloadId, Vec<Duration>>,
+    event_starts: BTreeMap<WorkloadId, Vec<Duration>>,
+    event_stops: BTreeMap<WorkloadId, Vec<Duration>>,
     graces: BTreeMap<WorkloadId, u64>,
     /// From annotations of templates: to start, to stop.
     annotated: BTreeMap<WorkloadId, (Option<Duration>, Option<Duration>)>,
@@ -148,7 +148,7 @@ impl LearnedTimings {
         for event in named(events, "Started") {
             let Some(from) = scheduled.get(&(event.namespace, event.name)) else { continue };
             for key in workloads_by_pod_name(event.namespace, event.name) {
-                self.told_starts.entry(key).or_default().push(since(*from, event.at));
+                self.event_starts.entry(key).or_default().push(since(*from, event.at));
             }
         }
     }
@@ -164,7 +164,7 @@ impl LearnedTimings {
                 let (took, grace) = (since(event.at, gone_by), self.graces.get(&key).copied().unwrap_or(GRACE_SECONDS));
                 // A longer time is no evidence.
                 if took <= Duration::from_secs(grace) {
-                    self.told_stops.entry(key).or_default().push(took);
+                    self.event_stops.entry(key).or_default().push(took);
                 }
             }
         }
@@ -178,7 +178,7 @@ impl LearnedTimings {
     /// The times of a workload: from annotations, the user or samples.
     pub(crate) fn of(&self, key: &WorkloadId, start: Option<Duration>, stop: Option<Duration>) -> Timings {
         let samples = |of: &BTreeMap<WorkloadId, Vec<Duration>>, source| Timing::of(of.get(key).cloned().unwrap_or_default(), source);
-        let learned_start = || samples(&self.starts, Source::Pods).or_else(|| samples(&self.told_starts, Source::Events));
+        let learned_start = || samples(&self.starts, Source::Pods).or_else(|| samples(&self.event_starts, Source::Events));
         let grace = || Duration::from_secs(self.graces.get(key).copied().unwrap_or(GRACE_SECONDS));
         let (ready_after, terminates_after) = self.annotated.get(key).copied().unwrap_or_default();
         let said = |time: Duration| Timing::one(time, Source::Annotations);
@@ -192,7 +192,7 @@ impl LearnedTimings {
                 .map(|time| said(time.min(grace())))
                 .or_else(|| stop.map(Timing::given))
                 .or_else(|| samples(&self.stops, Source::Pods))
-                .or_else(|| samples(&self.told_stops, Source::Events))
+                .or_else(|| samples(&self.event_stops, Source::Events))
                 .unwrap_or_else(|| Timing::one(grace(), Source::GracePeriod)),
         }
     }
@@ -323,10 +323,10 @@ fn start_of(pod: &Value) -> Option<Duration> {
 
 /// The time from deletion to the end of the last container, for a pod that still exists.
 fn stop_of(pod: &Value) -> Option<Duration> {
-    let told = told_to_go(pod)?;
+    let requested_at = termination_requested_at(pod)?;
     let ended = entries(&pod["status"]["containerStatuses"]).map(|status| time(&status["state"]["terminated"]["finishedAt"]));
     let last = ended.collect::<Option<Vec<_>>>()?.into_iter().max()?;
-    (told <= last).then(|| since(told, last))
+    (requested_at <= last).then(|| since(requested_at, last))
 }
 
 #[cfg(test)]

@@ -270,7 +270,7 @@ fn finish(simulation: &Simulation, mut observer: Observer, found: Found<'_>) -> 
     let supposed = Supposed {
         controllers: found.controllers.name(),
         because: found.because,
-        gates: told_gates(found.controllers, &found.suppositions.gates.controllers),
+        gates: changed_gates(found.controllers, &found.suppositions.gates.controllers),
         unasked_pods: found.suppositions.unasked.clone(),
         unknown_gates: found.suppositions.gates.unknown.clone().filter(|_| found.controllers == Controllers::Berth),
         analysis: asks.then(|| found.suppositions.analyses.name()),
@@ -303,7 +303,7 @@ fn others(simulation: &Simulation, observer: &mut Observer) -> Vec<OtherForecast
 }
 
 /// The gates that these controllers support and that differ from their defaults.
-fn told_gates(controllers: Controllers, gates: &FeatureGates) -> BTreeMap<Gate, bool> {
+fn changed_gates(controllers: Controllers, gates: &FeatureGates) -> BTreeMap<Gate, bool> {
     let by_default = FeatureGates::default();
     let known = Gate::ALL.iter().copied().filter(|gate| controllers.know(*gate));
     known.filter(|gate| gates.enabled(*gate) != by_default.enabled(*gate)).map(|gate| (gate, gates.enabled(gate))).collect()

@@ -174,7 +174,7 @@ impl Simulation {
     /// An object cannot be decoded.
     pub(crate) fn restore(&mut self, objects: impl IntoIterator<Item: Borrow<Value>>) -> Result<(), PlanError> {
         for object in objects {
-            let object = &*self.controllers.heeded(object.borrow());
+            let object = &*self.controllers.supported_part(object.borrow());
             let restored = {
                 let mut restored = pin!(self.registry.restore(object));
                 // The store yields to other tasks, but waits for nothing.
@@ -317,7 +317,7 @@ impl Simulation {
     pub(crate) fn apply(&mut self, manifest: &Value, namespace: &str) -> Result<(), PlanError> {
         let subject = Subject::of(manifest, namespace);
         let target = self.target(&subject)?;
-        let (registry, manifest) = (self.registry.clone(), self.controllers.heeded(manifest).into_owned());
+        let (registry, manifest) = (self.registry.clone(), self.controllers.supported_part(manifest).into_owned());
         let written =
             self.block_on(async move { registry.configure(&Actor::System, &target, &manifest, ManifestFields::All, &options()).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
@@ -329,7 +329,7 @@ impl Simulation {
     /// The errors of the API server.
     pub(crate) fn patch(&mut self, subject: &Subject, patch: Value) -> Result<(), PlanError> {
         let target = self.target(subject)?;
-        let (registry, patch) = (self.registry.clone(), self.controllers.heeded(&patch).into_owned());
+        let (registry, patch) = (self.registry.clone(), self.controllers.supported_part(&patch).into_owned());
         let written = self.block_on(async move { registry.patch(&Actor::System, &target, Patch::MergeValue(patch), &options()).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
     }

@@ -106,7 +106,7 @@ impl Controllers {
     }
 
     /// The part of an object or patch that they support: Kubernetes' own controllers ignore berth's annotations.
-    pub(crate) fn heeded(self, object: &Value) -> Cow<'_, Value> {
+    pub(crate) fn supported_part(self, object: &Value) -> Cow<'_, Value> {
         let is_ignored = |key: &str| key.starts_with("berth.dev/");
         let annotations = object["metadata"]["annotations"].as_object();
         if self == Self::Berth || !annotations.is_some_and(|all| all.keys().any(|key| is_ignored(key))) {
@@ -402,7 +402,7 @@ pub(crate) fn entries(list: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// When it was deleted, if it is terminating.
-pub(crate) fn told_to_go(object: &Value) -> Option<Timestamp> {
+pub(crate) fn termination_requested_at(object: &Value) -> Option<Timestamp> {
     let meta = &object["metadata"];
     let deadline: Timestamp = meta["deletionTimestamp"].as_str()?.parse().ok()?;
     deadline.checked_sub(SignedDuration::from_secs(meta["deletionGracePeriodSeconds"].as_i64().unwrap_or(0))).ok()
@@ -410,7 +410,7 @@ pub(crate) fn told_to_go(object: &Value) -> Option<Timestamp> {
 
 /// The latest time in an object.
 fn newest(object: &Value) -> Timestamp {
-    let mut newest = told_to_go(object).unwrap_or(Timestamp::UNIX_EPOCH);
+    let mut newest = termination_requested_at(object).unwrap_or(Timestamp::UNIX_EPOCH);
     let Some(members) = object.as_object() else { return newest };
     for member in ["metadata", "status", "lastTimestamp", "spec"] {
         if let Some(value) = members.get(member) {

@@ -80,7 +80,7 @@ impl Registry {
 
     async fn bring_up_role(&self, wanted: ClusterRole) -> Result<(), ApiError> {
         match self.existing::<ClusterRole>(wanted.metadata.name.as_deref()).await? {
-            None => self.put_anew(wanted).await,
+            None => self.create_unless_exists(wanted).await,
             Some(existing) => match updated_role(&existing, &wanted) {
                 Some(updated) => self.put_over(updated).await,
                 None => Ok(()),
@@ -90,14 +90,14 @@ impl Registry {
 
     async fn bring_up_binding(&self, wanted: ClusterRoleBinding) -> Result<(), ApiError> {
         let Some(existing) = self.existing::<ClusterRoleBinding>(wanted.metadata.name.as_deref()).await? else {
-            return self.put_anew(wanted).await;
+            return self.create_unless_exists(wanted).await;
         };
         match updated_binding(&existing, &wanted) {
             BindingUpdate::Keep => Ok(()),
             BindingUpdate::Replace(updated) => self.put_over(*updated).await,
             BindingUpdate::Recreate => {
                 self.delete(&Actor::System, &target_of(&wanted), &DeleteOptions::default()).await?;
-                self.put_anew(wanted).await
+                self.create_unless_exists(wanted).await
             }
         }
     }
@@ -110,7 +110,7 @@ impl Registry {
     }
 
     /// Another server may create it first.
-    async fn put_anew<K: Kind>(&self, object: K) -> Result<(), ApiError> {
+    async fn create_unless_exists<K: Kind>(&self, object: K) -> Result<(), ApiError> {
         let at = Collection { resource: Arc::clone(resource::of::<K>()), namespace: None };
         match self.create(&Actor::System, &at, Body::Object(Box::new(object)), &WriteOptions::default()).await {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),

@@ -131,7 +131,7 @@ impl Registry {
             let deleted = answer(&admission, current);
             return Ok(Tried::Marked(Marked { uid: admission.object.meta().uid.clone(), deleted }));
         }
-        let current = self.chain.carry_out(&self.storage, &mut admission).await?;
+        let current = self.chain.execute(&self.storage, &mut admission).await?;
         let is_same = current.is_at(revision);
         let deleted = answer(&admission, current);
         Ok(if is_same { Tried::Same(deleted) } else { Tried::Done(deleted) })

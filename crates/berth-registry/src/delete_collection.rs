@@ -8,7 +8,7 @@ use berth_store::env::yield_now;
 const PIECE_OBJECTS: usize = 16;
 
 /// The maximum size of objects in the response, in bytes. Deleted objects are kept only for the response.
-pub const TOLD_BYTES_MAX: usize = 4 << 20;
+pub const RETURNED_BYTES_MAX: usize = 4 << 20;
 
 impl Registry {
     /// Deletes every object that `list` selects, each as [`Registry::delete`] with the same options. Returns the
@@ -29,7 +29,7 @@ impl Registry {
             return Err(ApiError::MethodNotAllowed);
         }
         let found = self.list(actor, at, list).await?;
-        let (mut items, mut told_bytes, mut untold) = (Vec::new(), 0, 0);
+        let (mut items, mut returned_bytes, mut omitted) = (Vec::new(), 0, 0);
         for (index, entry) in found.items.into_iter().enumerate() {
             // A store that keeps its keys in memory may complete every deletion without waiting.
             if index % PIECE_OBJECTS == PIECE_OBJECTS - 1 {
@@ -41,10 +41,10 @@ impl Registry {
                     Err(error) => return Err(error),
                 }
             }
-            told_bytes += entry.value.len();
-            if told_bytes <= TOLD_BYTES_MAX { items.push(entry) } else { untold += 1 }
+            returned_bytes += entry.value.len();
+            if returned_bytes <= RETURNED_BYTES_MAX { items.push(entry) } else { omitted += 1 }
         }
-        let remaining = if untold == 0 { found.remaining } else { Some(found.remaining.unwrap_or(0) + untold) };
+        let remaining = if omitted == 0 { found.remaining } else { Some(found.remaining.unwrap_or(0) + omitted) };
         Ok(List { items, remaining, ..found })
     }
 }

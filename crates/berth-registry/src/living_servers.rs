@@ -34,7 +34,7 @@ impl Registry {
     ///
     /// # Errors
     /// Errors of the store.
-    pub async fn say_alive(&self, server: SocketAddr) -> Result<(), ApiError> {
+    pub async fn renew_server_key(&self, server: SocketAddr) -> Result<(), ApiError> {
         let key = key_of(server);
         let mut tries = 1..ATTEMPTS;
         loop {
@@ -54,7 +54,7 @@ impl Registry {
     ///
     /// # Errors
     /// Errors of the store.
-    pub async fn say_gone(&self, server: SocketAddr) -> Result<(), ApiError> {
+    pub async fn delete_server_key(&self, server: SocketAddr) -> Result<(), ApiError> {
         let key = key_of(server);
         let mut tries = 1..ATTEMPTS;
         loop {

@@ -10,7 +10,7 @@ use crate::{
     shares::Shares,
     storage::Storage,
 };
-use berth_api::{FeatureGates, Object, tenure::Tenure};
+use berth_api::{FeatureGates, Object, fencing::FencingToken};
 use berth_rbac::{Attributes, Policy, User};
 use berth_store::{
     Entry, Health, Store, Usage,
@@ -178,11 +178,11 @@ impl Registry {
         self
     }
 
-    /// Returns the same API with fencing: it writes objects only during `tenure`. Otherwise writes are conflicts.
+    /// Returns the same API with fencing: it writes objects only during the term of `fencing_token`. Otherwise writes are conflicts.
     #[must_use]
-    pub fn led_by(&self, tenure: Arc<Tenure>) -> Self {
-        let mut led = self.clone();
-        led.storage.tenure = Some(tenure);
-        led
+    pub fn with_fencing(&self, fencing_token: Arc<FencingToken>) -> Self {
+        let mut fenced = self.clone();
+        fenced.storage.fencing_token = Some(fencing_token);
+        fenced
     }
 }

@@ -4,11 +4,11 @@ use crate::{
     ApiError, Resource, Target,
     checks::Mode,
     failure::Failure,
+    fencing::{self, KnownLeases},
     fresh::{Fresh, SharedObject},
-    led::{self, KnownLeases},
     stored::{self, Stored},
 };
-use berth_api::{Object, tenure::Tenure};
+use berth_api::{Object, fencing::FencingToken};
 use berth_store::{Entry, Expected, Key, Purpose, Store, Write, env::Clock};
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ pub(crate) struct Storage {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) fresh: Arc<Fresh>,
     /// Fences writes of objects. `None`: no fencing.
-    pub(crate) tenure: Option<Arc<Tenure>>,
+    pub(crate) fencing_token: Option<Arc<FencingToken>>,
     leases: Arc<KnownLeases>,
 }
 
 impl Storage {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, fresh: Arc::default(), tenure: None, leases: Arc::default() }
+        Self { store, clock, fresh: Arc::default(), fencing_token: None, leases: Arc::default() }
     }
 
     /// Stores an object in its final form.
@@ -60,10 +60,10 @@ impl Storage {
     /// # Errors
     /// [`Failure::Raced`] if the object is not as expected.
     pub(crate) async fn write(&self, resource: &Resource, write: Write) -> Result<Arc<Entry>, Failure> {
-        match &self.tenure {
-            None => self.store.write(write).await.map_err(led::failed),
+        match &self.fencing_token {
+            None => self.store.write(write).await.map_err(fencing::failed),
             // Boxed, so that the futures of other writes stay small.
-            Some(tenure) => Box::pin(self.leases.write_during(&*self.store, tenure, resource, write)).await,
+            Some(fencing_token) => Box::pin(self.leases.write_during(&*self.store, fencing_token, resource, write)).await,
         }
     }
 

@@ -392,10 +392,10 @@ fn is_unsent(error: &kube::Error) -> bool {
 fn chain(error: &dyn Error) -> String {
     let (mut text, mut source) = (error.to_string(), error.source());
     while let Some(cause) = source {
-        let said = cause.to_string();
+        let cause_text = cause.to_string();
         // Some errors contain their cause in their own text.
-        if !text.contains(&said) {
-            text = format!("{text}: {said}");
+        if !text.contains(&cause_text) {
+            text = format!("{text}: {cause_text}");
         }
         source = cause.source();
     }

@@ -10,7 +10,7 @@ use crate::{
     options::{OpenError, Options},
     vendor::Vendor,
 };
-use berth_api::{Object, Scope, Subresource, tenure};
+use berth_api::{Object, Scope, Subresource, fencing};
 use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject, ServedKind,
     election::{Gate, Pass},
@@ -155,9 +155,9 @@ impl RemoteCluster {
     /// process.
     async fn write(&self, method: Method, what: What, at: At, content_type: &str, body: Bytes) -> Result<Answer, ClusterError> {
         let pass = self.may_write()?;
-        let tenure = pass.as_ref().map(|pass| pass.tenure().to_string());
-        let led = tenure.iter().map(|tenure| (HeaderName::from_static(tenure::HEADER), tenure.as_str()));
-        let headers: Vec<_> = [of_type(content_type)].into_iter().chain(led).collect();
+        let fencing_token = pass.as_ref().map(|pass| pass.fencing_token().to_string());
+        let fenced = fencing_token.iter().map(|fencing_token| (HeaderName::from_static(fencing::HEADER), fencing_token.as_str()));
+        let headers: Vec<_> = [of_type(content_type)].into_iter().chain(fenced).collect();
         let attempt = what.attempt(&method);
         let answer = self.caller.ask(method, at, &headers, body).await?;
         let denied = answer.denial();

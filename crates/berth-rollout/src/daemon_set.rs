@@ -68,7 +68,7 @@ fn with_waits(set: &DaemonSetView, of: &Belongings, (progress, causes): (Rollout
         causes: causes.list,
         waits: waits.unwrap_or_default(),
         unready_pods: Vec::new(),
-        requeue_at: causes.look_again,
+        requeue_at: causes.requeue_at,
     }
 }
 

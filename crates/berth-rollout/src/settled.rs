@@ -9,16 +9,16 @@ use berth_workloads::{
 };
 use jiff::{SignedDuration, Timestamp};
 
-/// The same look, but not complete before all of these pods have stayed available for [`STEADY`]. `rollout status` does without, as kubectl does.
+/// The same status, but not complete before all of these pods have stayed available for [`STEADY`]. `rollout status` does without, as kubectl does.
 #[must_use]
 pub fn settled<'p>(
-    look: RolloutStatus,
+    status: RolloutStatus,
     pods: impl IntoIterator<Item = &'p PodView>,
     min_ready_seconds: i32,
     now: Timestamp,
 ) -> RolloutStatus {
-    if look.progress.state != RolloutStage::Complete {
-        return look;
+    if status.progress.state != RolloutStage::Complete {
+        return status;
     }
     let settles_at = |pod: &PodView| {
         // One that is not ready has stopped being so since the workload's status was read.
@@ -28,18 +28,18 @@ pub fn settled<'p>(
     };
     let mut young: Vec<(&PodView, Timestamp)> = pods.into_iter().filter_map(|pod| Some((pod, settles_at(pod)?))).collect();
     young.sort_by(|(a, _), (b, _)| a.meta.name.cmp(&b.meta.name));
-    let Some(until) = young.iter().map(|(_, at)| *at).max() else { return look };
-    let message = format!("{}; its pods have to stay available for {}s", look.progress.message.trim_end_matches('.'), STEADY.as_secs());
+    let Some(until) = young.iter().map(|(_, at)| *at).max() else { return status };
+    let message = format!("{}; its pods have to stay available for {}s", status.progress.message.trim_end_matches('.'), STEADY.as_secs());
     let wait = Wait::Settling {
         pods: u32::try_from(young.len()).unwrap_or(u32::MAX),
         seconds: u32::try_from(STEADY.as_secs()).unwrap_or(u32::MAX),
     };
     RolloutStatus {
         progress: RolloutProgress { state: RolloutStage::Waiting, message },
-        causes: look.causes.into_iter().chain(crashed(&young)).collect(),
-        waits: look.waits.into_iter().chain([wait]).collect(),
-        requeue_at: look.requeue_at.into_iter().chain([until]).min(),
-        ..look
+        causes: status.causes.into_iter().chain(crashed(&young)).collect(),
+        waits: status.waits.into_iter().chain([wait]).collect(),
+        requeue_at: status.requeue_at.into_iter().chain([until]).min(),
+        ..status
     }
 }
 
@@ -89,20 +89,20 @@ mod tests {
 
     #[test]
     fn a_rollout_is_complete_when_its_pods_have_stayed_available() {
-        let look = |second: i64| settled(complete(), &[pod("web-1", 0, 0), pod("web-2", 5, 0)], 0, at(second));
-        let early = look(12);
+        let status = |second: i64| settled(complete(), &[pod("web-1", 0, 0), pod("web-2", 5, 0)], 0, at(second));
+        let early = status(12);
         assert_eq!((early.progress.state, early.requeue_at), (RolloutStage::Waiting, Some(at(15))));
         assert_eq!(early.waits.iter().map(ToString::to_string).collect::<Vec<_>>(), ["waiting for 1 pod to stay available for 10s"]);
         assert_eq!(early.causes, []);
-        assert_eq!(look(15), complete());
+        assert_eq!(status(15), complete());
     }
 
     #[test]
     fn a_pod_that_has_come_up_again_is_one_that_crashes() {
-        let look = |second: i64| settled(complete(), &[pod("web-1", 0, 3)], 0, at(second));
+        let status = |second: i64| settled(complete(), &[pod("web-1", 0, 3)], 0, at(second));
         let crash = "web-1 keeps crashing: it is ready again, restarted 3 times so far";
-        assert_eq!(look(9).causes.iter().map(ToString::to_string).collect::<Vec<_>>(), [crash]);
-        assert_eq!(look(10), complete(), "it has not for long");
+        assert_eq!(status(9).causes.iter().map(ToString::to_string).collect::<Vec<_>>(), [crash]);
+        assert_eq!(status(10), complete(), "it has not for long");
     }
 
     /// The status was read a moment before.
@@ -110,13 +110,13 @@ mod tests {
     fn a_pod_that_has_just_stopped_being_ready_is_not_well() {
         let mut ended = pod("web-1", 0, 3);
         ended.ready = false;
-        let look = settled(complete(), &[ended], 0, at(60));
-        assert_eq!((look.progress.state, look.causes.len(), look.requeue_at), (RolloutStage::Waiting, 1, Some(at(70))));
+        let status = settled(complete(), &[ended], 0, at(60));
+        assert_eq!((status.progress.state, status.causes.len(), status.requeue_at), (RolloutStage::Waiting, 1, Some(at(70))));
     }
 
     #[test]
     fn min_ready_seconds_come_before() {
-        let look = |second: i64| settled(complete(), &[pod("web-1", 0, 0)], 30, at(second)).progress.state;
-        assert_eq!([look(39), look(40)], [RolloutStage::Waiting, RolloutStage::Complete]);
+        let status = |second: i64| settled(complete(), &[pod("web-1", 0, 0)], 30, at(second)).progress.state;
+        assert_eq!([status(39), status(40)], [RolloutStage::Waiting, RolloutStage::Complete]);
     }
 }

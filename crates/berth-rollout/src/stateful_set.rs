@@ -86,7 +86,7 @@ fn looked(
         causes: causes.list,
         waits,
         unready_pods: unready_pods(set, of.pods.as_deref().unwrap_or_default()),
-        requeue_at: causes.look_again,
+        requeue_at: causes.requeue_at,
     }
 }
 
@@ -112,14 +112,14 @@ struct Planned {
     unwanted: usize,
 }
 
-/// States whether an update of the set replaces pods that fail, or waits for them. `heeds_repair`: whether the cluster's controllers act on
+/// States whether an update of the set replaces pods that fail, or waits for them. `supports_repair`: whether the cluster's controllers act on
 /// `berth.dev/repair`.
 #[must_use]
-pub fn replacement(set: &StatefulSetView, gates: &FeatureGates, heeds_repair: bool) -> Replacement {
+pub fn replacement(set: &StatefulSetView, gates: &FeatureGates, supports_repair: bool) -> Replacement {
     let is_rolling = stateful_set::strategy(set, gates) == EffectiveStrategy::RollingUpdate;
-    let is_repaired = set.choices.repairs && heeds_repair;
+    let is_repaired = set.choices.repairs && supports_repair;
     let waits = is_rolling && set.choices.management == PodManagement::OrderedReady && !is_repaired;
-    if waits { Replacement::ByHand { heeds_repair } } else { Replacement::ByItself }
+    if waits { Replacement::ByHand { supports_repair } } else { Replacement::ByItself }
 }
 
 /// The state that the set's controller plans from; `None` where its pods cannot be read.
@@ -366,28 +366,28 @@ mod tests {
             pod.ready = false;
             pod.symptoms = waits_for("ContainerCreating");
         });
-        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ()), stuck, starting]);
-        let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
+        let status = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ()), stuck, starting]);
+        let waits: Vec<_> = status.waits.iter().map(ToString::to_string).collect();
         assert!(waits.iter().any(|wait| wait.starts_with("waiting for db-1 to become ready")), "{waits:?}");
-        assert_eq!(look.unready_pods, [UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ImagePullBackOff".to_owned()] }]);
-        assert_eq!((look.revision, look.phase), (Some(RolloutRevision(2)), None));
+        assert_eq!(status.unready_pods, [UnreadyPod { name: "db-1".to_owned(), reasons: vec!["ImagePullBackOff".to_owned()] }]);
+        assert_eq!((status.revision, status.phase), (Some(RolloutRevision(2)), None));
     }
 
     #[test]
     fn a_pod_that_is_not_there_is_not_waited_for() {
-        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ())]);
-        assert_eq!(look.waits, [], "db-1 is still to be created");
+        let status = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ())]);
+        assert_eq!(status.waits, [], "db-1 is still to be created");
     }
 
     #[test]
     fn a_pod_that_is_about_to_be_adopted_has_no_other_owner() {
         let owned_by = |owners: Vec<OwnerReference>| pod(Ordinal(1), |pod| pod.meta.owners = owners.into());
         let orphan = owned_by(Vec::new());
-        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ()), orphan]);
-        assert_eq!(look.waits, []);
+        let status = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ()), orphan]);
+        assert_eq!(status.waits, []);
         let strange = owned_by(vec![OwnerReference { uid: "another".to_owned(), ..pod(Ordinal(1), |_| ()).meta.owners[0].clone() }]);
-        let look = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ()), strange]);
-        assert_eq!(look.waits, [Wait::NameTaken { pod: "db-1".to_owned() }]);
+        let status = status_of(&json!({"type": "RollingUpdate"}), vec![pod(Ordinal(0), |_| ()), strange]);
+        assert_eq!(status.waits, [Wait::NameTaken { pod: "db-1".to_owned() }]);
     }
 
     /// kubectl counts pods, wanted or not.
@@ -418,14 +418,14 @@ mod tests {
         let held = |strategy: &str, change: fn(&mut StatefulSetView)| {
             let mut set = set(&json!({"type": strategy}), &status(2, 1, "db-2"));
             change(&mut set);
-            [true, false].map(|heeds_repair| replacement(&set, &FeatureGates::default(), heeds_repair))
+            [true, false].map(|supports_repair| replacement(&set, &FeatureGates::default(), supports_repair))
         };
-        let by_hand = [true, false].map(|heeds_repair| Replacement::ByHand { heeds_repair });
+        let by_hand = [true, false].map(|supports_repair| Replacement::ByHand { supports_repair });
         let by_itself = [Replacement::ByItself; 2];
         assert_eq!(held("RollingUpdate", |_| ()), by_hand);
         assert_eq!(
             held("RollingUpdate", |set| set.choices.repairs = true),
-            [Replacement::ByItself, Replacement::ByHand { heeds_repair: false }],
+            [Replacement::ByItself, Replacement::ByHand { supports_repair: false }],
             "only controllers that know the annotation repair"
         );
         assert_eq!(held("RollingUpdate", |set| set.choices.management = PodManagement::Parallel), by_itself);
@@ -441,10 +441,10 @@ mod tests {
             })
         };
         let recreate = json!({"type": "Recreate"});
-        let look = status_of(&recreate, vec![going(Ordinal(0)), going(Ordinal(1))]);
-        let waits: Vec<_> = look.waits.iter().map(ToString::to_string).collect();
+        let status = status_of(&recreate, vec![going(Ordinal(0)), going(Ordinal(1))]);
+        let waits: Vec<_> = status.waits.iter().map(ToString::to_string).collect();
         assert_eq!(waits, ["waiting for 2 terminating pods (db-1 has 20s of its 30s grace left) before creating 3 more"]);
-        assert_eq!((look.phase, look.replicas.terminating), (Some(Phase::WaitingTermination), Some(2)));
+        assert_eq!((status.phase, status.replicas.terminating), (Some(Phase::WaitingTermination), Some(2)));
         assert_eq!(status_of(&recreate, vec![pod(Ordinal(0), |_| ())]).phase, Some(Phase::NeedsDeletion));
         assert_eq!(status_of(&recreate, vec![]).phase, Some(Phase::ReadyForCreation));
     }

@@ -76,7 +76,7 @@ pub fn of_deployment(deployment: &DeploymentView, observed: Observed, causes: Ca
     };
     let (revision, progress) = (annotations::revision(&deployment.annotations), RolloutProgress { state, message });
     let rollback = rollback_to(&deployment.annotations, revision, &deployment.spec.template);
-    let Causes { list: causes, look_again: requeue_at } = causes;
+    let Causes { list: causes, requeue_at } = causes;
     let goes_back_to = observed.goes_back_to;
     RolloutStatus { revision, progress, rollback, goes_back_to, phase: None, replicas, causes, waits, unready_pods: Vec::new(), requeue_at }
 }

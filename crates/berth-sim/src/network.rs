@@ -4,7 +4,7 @@ use crate::{
     lock,
     rng::{Purpose, SeededRng},
 };
-use berth_api::{Object, StatusPart, Subresource, tenure::Tenure};
+use berth_api::{Object, StatusPart, Subresource, fencing::FencingToken};
 use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind,
     election::{Gate, Pass},
@@ -195,7 +195,7 @@ impl Writes {
 pub type Removed = Arc<Mutex<Vec<String>>>;
 
 /// For whose lead something was made, and the revision.
-type Made = (Arc<Tenure>, Revision);
+type Made = (Arc<FencingToken>, Revision);
 
 /// What those who lead have made. Cheap to clone.
 #[derive(Clone, Default)]
@@ -252,7 +252,7 @@ impl SimCluster {
     fn begin(&self) -> Result<Writing, ClusterError> {
         let Some(leading) = &self.leading else { return Ok(Writing { api: Arc::clone(&self.api), pass: None }) };
         let pass = leading.gate.enter()?;
-        Ok(Writing { api: Arc::new(leading.api.during(pass.tenure())), pass: Some(pass) })
+        Ok(Writing { api: Arc::new(leading.api.during(pass.fencing_token())), pass: Some(pass) })
     }
 
     async fn write<T>(&self, resource: GroupResource, write: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
@@ -341,7 +341,7 @@ impl Cluster for SimCluster {
         let create = async move |Writing { api, pass }| {
             let made = api.create(object).await?;
             if let (Some(leading), Some(pass)) = (&self.leading, pass) {
-                lock(&leading.leaderships.0).push((Arc::clone(pass.tenure()), made.revision));
+                lock(&leading.leaderships.0).push((Arc::clone(pass.fencing_token()), made.revision));
             }
             Ok(made)
         };

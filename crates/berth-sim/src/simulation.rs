@@ -14,7 +14,7 @@ use crate::{
     seeds::{self, SEED_VARIABLE},
     store::SimStore,
 };
-use berth_api::{FeatureGates, tenure::Tenure};
+use berth_api::{FeatureGates, fencing::FencingToken};
 use berth_controllers::{
     Cluster,
     events::Recorder,
@@ -142,7 +142,7 @@ pub struct Simulation {
     /// Those that lead no longer, and end.
     ended: Arc<Mutex<Vec<Part>>>,
     /// The leaders so far, from the lease, and since when.
-    tenures: BTreeMap<Revision, Tenure>,
+    fencing_tokens: BTreeMap<Revision, FencingToken>,
     /// How many processes were started.
     started: u64,
     user: Process,
@@ -213,7 +213,7 @@ impl Simulation {
             api_of_parts,
             leaderships: Leaderships::default(),
             ended: Arc::default(),
-            tenures: BTreeMap::new(),
+            fencing_tokens: BTreeMap::new(),
             started: 0,
             writes: Writes::default(),
             let_go: Removed::default(),

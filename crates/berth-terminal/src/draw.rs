@@ -25,7 +25,7 @@ const ASKED_FROM: usize = 16;
 
 /// Whether the screen has colors. It is as legible without them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Colours {
+pub enum Colors {
     /// 256 colors.
     On,
     /// No colors, only bold and faint.
@@ -33,28 +33,28 @@ pub enum Colours {
 }
 
 /// Draws the state and fills the whole buffer.
-pub fn draw(state: &WatchState, colours: Colours, buffer: &mut Buffer) {
+pub fn draw(state: &WatchState, colors: Colors, buffer: &mut Buffer) {
     let area = buffer.area;
     buffer.reset();
     for (row, line) in (area.y..area.bottom()).zip(screen(state, area)) {
         let mut column = area.x;
         for Span { text, ink } in line {
             let room = usize::from(area.right().saturating_sub(column));
-            column = buffer.set_stringn(column, row, text, room, style(ink, colours)).0;
+            column = buffer.set_stringn(column, row, text, room, style(ink, colors)).0;
         }
     }
 }
 
-fn style(ink: Ink, colours: Colours) -> Style {
-    let has_colours = colours == Colours::On;
+fn style(ink: Ink, colors: Colors) -> Style {
+    let has_colors = colors == Colors::On;
     match ink {
         Ink::Plain => Style::new(),
         Ink::Strong => Style::new().add_modifier(Modifier::BOLD),
         Ink::Faint => Style::new().add_modifier(Modifier::DIM),
-        Ink::Alarm if has_colours => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
+        Ink::Alarm if has_colors => Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
         Ink::Alarm => Style::new().add_modifier(Modifier::BOLD | Modifier::UNDERLINED),
         Ink::Pods { hue, is_planned } => {
-            let style = if has_colours { Style::new().fg(Color::Indexed(berth_chart::terminal_colour(hue))) } else { Style::new() };
+            let style = if has_colors { Style::new().fg(Color::Indexed(berth_chart::terminal_color(hue))) } else { Style::new() };
             if is_planned { style.add_modifier(Modifier::DIM) } else { style }
         }
     }
@@ -115,8 +115,8 @@ fn heading(state: &WatchState, columns: usize, rows: usize) -> Vec<Line> {
             if 8 <= rows {
                 sentence(&counts, Ink::Faint, 1);
             }
-            if let Some(in_vain) = &sheet.in_vain {
-                sentence(&format!("Note: {in_vain}."), Ink::Strong, 2);
+            if let Some(ineffective_setting) = &sheet.ineffective_setting {
+                sentence(&format!("Note: {ineffective_setting}."), Ink::Strong, 2);
             }
             if let Some(rollback) = card.rollback.as_ref().filter(|_| card.rank != Rank::RolledBack) {
                 sentence(rollback, Ink::Strong, 2);
@@ -175,8 +175,8 @@ fn foot(state: &WatchState, columns: usize) -> Line {
     if is_searching {
         return line(&format!("/{search}▏  Enter keeps it, Esc ends it"), columns, Ink::Strong);
     }
-    if let Some(told) = state.told() {
-        return line(told, columns, Ink::Strong);
+    if let Some(last_result) = state.last_result() {
+        return line(last_result, columns, Ink::Strong);
     }
     let mut keys_shown: Vec<String> = Vec::new();
     let leave = if state.is_first() { "q leave" } else { "Esc back" };
@@ -243,8 +243,8 @@ pub(crate) fn asked(dialog: &Dialog, columns: usize) -> Asked {
         }
         Dialog::Question(ask, question) => {
             say(&format!("{} {} in {}?", ask.verb.label(), ask.id.title(), ask.id.namespace), Ink::Strong);
-            let Question { says, lines: changes, .. } = question;
-            for sentence in says {
+            let Question { sentences, lines: changes, .. } = question;
+            for sentence in sentences {
                 say(sentence, Ink::Plain);
             }
             if !changes.is_empty() {

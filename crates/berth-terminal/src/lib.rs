@@ -15,7 +15,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub use draw::{Colours, draw};
+pub use draw::{Colors, draw};
 pub use shown::{Location, Shown, Wants};
 pub use state::{Ask, Effect, Ending, Event, Key, WatchState};
 pub use step::step;

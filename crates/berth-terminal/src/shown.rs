@@ -65,7 +65,7 @@ pub(crate) struct Sheet {
     /// Strategy, policy, age.
     pub(crate) manner: String,
     /// The requirement that the cluster cannot meet.
-    pub(crate) in_vain: Option<String>,
+    pub(crate) ineffective_setting: Option<String>,
     pub(crate) pods: Vec<PodLine>,
     pub(crate) pods_count: usize,
     pub(crate) counts: Vec<(usize, &'static str)>,
@@ -157,11 +157,11 @@ fn sheet(cluster_cache: &ClusterCache, id: &WorkloadId, now: Timestamp) -> Optio
         card,
         chart,
         manner: format!("{}. Created {} ago", facts.manner, age(facts.meta.created)),
-        in_vain: facts.in_vain,
+        ineffective_setting: facts.ineffective_setting,
         pods_count: pods.len(),
         counts,
         pods: pods.iter().take(PODS_MAX).map(pod).collect(),
-        events: cluster_cache.told(&facts.about).iter().take(EVENTS_MAX).map(event).collect(),
+        events: cluster_cache.events_about(&facts.about).iter().take(EVENTS_MAX).map(event).collect(),
         revisions: facts.revisions.iter().take(REVISIONS_MAX).map(revision).collect(),
     })
 }

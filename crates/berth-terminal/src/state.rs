@@ -65,7 +65,7 @@ pub struct Ask {
     /// The verb.
     pub verb: Verb,
     /// The parameters.
-    pub said: ActionFields,
+    pub fields: ActionFields,
 }
 
 /// An effect that the caller must execute.
@@ -78,7 +78,7 @@ pub enum Effect {
     /// Prepares the action: finds out its consequences.
     Prepare(Ask),
     /// Executes the action, which the user confirmed.
-    CarryOut(Ask),
+    Execute(Ask),
 }
 
 /// How the user ended the watch.
@@ -151,7 +151,7 @@ pub struct WatchState {
     dialog: Option<Dialog>,
     reading: Reading,
     /// The result of the last action.
-    told: Option<String>,
+    last_result: Option<String>,
 }
 
 impl WatchState {
@@ -172,7 +172,7 @@ impl WatchState {
             extent: Extent::default(),
             dialog: None,
             reading: Reading::default(),
-            told: None,
+            last_result: None,
         }
     }
 
@@ -273,11 +273,11 @@ impl WatchState {
         let is_waited_for = matches!(&self.dialog, Some(Dialog::Waiting(of)) if *of == ask);
         match done {
             Ok(()) => {
-                self.told = Some(format!("{}: {}", ask.id.title(), ask.verb.done()));
+                self.last_result = Some(format!("{}: {}", ask.id.title(), ask.verb.done()));
                 self.dialog = self.dialog.take().filter(|_| !is_waited_for);
             }
             Err(refusal) if is_waited_for => self.open(Dialog::Refused(refusal)),
-            Err(refusal) => self.told = Some(format!("Nothing was done: {refusal}.")),
+            Err(refusal) => self.last_result = Some(format!("Nothing was done: {refusal}.")),
         }
     }
 
@@ -294,10 +294,10 @@ impl WatchState {
             self.search_key(key);
             return None;
         }
-        self.told = None;
+        self.last_result = None;
         match (key, self.place.clone()) {
             (Key::Char('q'), _) => return Some(Effect::End(Ending::Left)),
-            (Key::Esc, Location::List) if !self.search.is_empty() && self.first == Location::List => self.look_for(String::new()),
+            (Key::Esc, Location::List) if !self.search.is_empty() && self.first == Location::List => self.search_for(String::new()),
             (Key::Esc, place) if place == self.first => return Some(Effect::End(Ending::Left)),
             (Key::Esc, _) => self.go(self.first.clone()),
             (Key::Char('w'), Location::Workload(_)) => self.go(Location::List),
@@ -334,7 +334,7 @@ impl WatchState {
             'p' if card.is_paused => Verb::Resume,
             _ => VERBS.into_iter().find(|(key, _)| *key == char)?.1,
         };
-        Some(self.prepare(Ask { id, verb, said: ActionFields::new() }))
+        Some(self.prepare(Ask { id, verb, fields: ActionFields::new() }))
     }
 
     fn prepare(&mut self, ask: Ask) -> Effect {
@@ -368,18 +368,18 @@ impl WatchState {
             // Closes the dialog. An action in progress continues.
             (_, Key::Esc) | (Dialog::Help | Dialog::Refused(..), _) | (Dialog::Question(..), Key::Char('n' | 'q')) => None,
             (Dialog::Question(ask, question), Key::Char('y')) if self.left_to_read() == 0 => {
-                let said = [("uid".to_owned(), question.uid), ("generation".to_owned(), question.generation.to_string())];
-                let ask = Ask { said: ask.said.into_iter().chain(said).collect(), ..ask };
+                let fields = [("uid".to_owned(), question.uid), ("generation".to_owned(), question.generation.to_string())];
+                let ask = Ask { fields: ask.fields.into_iter().chain(fields).collect(), ..ask };
                 self.open(Dialog::Waiting(ask.clone()));
-                Some(Effect::CarryOut(ask))
+                Some(Effect::Execute(ask))
             }
             (Dialog::Replicas { mut ask, typed, .. }, Key::Enter) if !typed.is_empty() => {
-                ask.said.insert("replicas".to_owned(), typed);
+                ask.fields.insert("replicas".to_owned(), typed);
                 Some(self.prepare(ask))
             }
             (Dialog::Image { mut ask, containers, chosen, typed }, Key::Enter) if !typed.trim().is_empty() => {
                 let container = containers.get(chosen).map(|(name, _)| name.clone()).unwrap_or_default();
-                ask.said.extend([("container".to_owned(), container), ("image".to_owned(), typed)]);
+                ask.fields.extend([("container".to_owned(), container), ("image".to_owned(), typed)]);
                 Some(self.prepare(ask))
             }
             (Dialog::Replicas { ask, now, mut typed }, key) => {
@@ -414,19 +414,19 @@ impl WatchState {
             Key::Enter => self.is_searching = false,
             Key::Esc => {
                 self.is_searching = false;
-                self.look_for(String::new());
+                self.search_for(String::new());
             }
             Key::Up => self.choose(|place, _| place.saturating_sub(1)),
             Key::Down => self.choose(|place, _| place + 1),
             key => {
                 let mut search = self.search.clone();
                 type_in(&mut search, key, |char| !char.is_control());
-                self.look_for(search);
+                self.search_for(search);
             }
         }
     }
 
-    fn look_for(&mut self, search: String) {
+    fn search_for(&mut self, search: String) {
         (self.search, self.scroll) = (search, 0);
         self.narrow();
     }
@@ -531,8 +531,8 @@ impl WatchState {
         self.extent.rows == 0
     }
 
-    pub(crate) fn told(&self) -> Option<&str> {
-        self.told.as_deref()
+    pub(crate) fn last_result(&self) -> Option<&str> {
+        self.last_result.as_deref()
     }
 
     /// Returns the search text, and whether the user is typing it.

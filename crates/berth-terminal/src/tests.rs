@@ -2,7 +2,7 @@
 //! without a confirmation.
 
 use crate::{
-    Ask, Colours, Effect, Ending, Event, Key, Location, Shown, WatchState, draw,
+    Ask, Colors, Effect, Ending, Event, Key, Location, Shown, WatchState, draw,
     shown::{EventLine, PodLine, RevisionLine, Sheet, What},
     step,
 };
@@ -53,7 +53,7 @@ fn card(rank: Rank) -> Card {
         is_paused: false,
         waits_at_step: false,
         rollback: None,
-        look_again: None,
+        requeue_at: None,
     }
 }
 
@@ -106,7 +106,7 @@ fn sheet(rank: Rank) -> Sheet {
         card: Arc::new(card(rank)),
         chart: chart(),
         manner: "RollingUpdate, maxSurge 1, maxUnavailable 1, TerminationComplete. Made 4m ago".to_owned(),
-        in_vain: None,
+        ineffective_setting: None,
         pods: is_stuck.then_some(trouble).into_iter().chain(well).collect(),
         pods_count: 3,
         counts: if is_stuck { vec![(2, "available"), (1, "in trouble")] } else { vec![(2, "available")] },
@@ -145,7 +145,7 @@ fn screen(state: &WatchState, columns: u16, rows: u16) -> String {
     let mut state = state.clone();
     step(&mut state, Event::Resized(columns, rows));
     let mut terminal = Terminal::new(TestBackend::new(columns, rows)).expect("nothing can fail");
-    terminal.draw(|frame| draw(&state, Colours::Off, frame.buffer_mut())).expect("nothing can fail");
+    terminal.draw(|frame| draw(&state, Colors::Off, frame.buffer_mut())).expect("nothing can fail");
     let buffer = terminal.backend().buffer();
     let row = |row: u16| (0..columns).map(|column| buffer[(column, row)].symbol()).collect::<String>().trim_end().to_owned() + "\n";
     (0..rows).map(row).collect()
@@ -200,12 +200,12 @@ fn what_is_wrong_with_the_connection_is_drawn_as_it_was() {
 }
 
 fn ask(verb: Verb) -> Ask {
-    Ask { id: id(WEB), verb, said: ActionFields::new() }
+    Ask { id: id(WEB), verb, fields: ActionFields::new() }
 }
 
 fn question() -> Question {
     Question {
-        says: vec![
+        sentences: vec![
             "It rolls back to the template of revision 1.".to_owned(),
             "Every pod is replaced (3 pods), with maxSurge 1 and maxUnavailable 1.".to_owned(),
         ],
@@ -247,16 +247,16 @@ fn all_keys() -> Vec<Key> {
 
 #[test]
 fn nothing_is_done_before_the_user_answers_yes_to_the_question() {
-    let does = |effect: &Effect| matches!(effect, Effect::CarryOut(_));
+    let does = |effect: &Effect| matches!(effect, Effect::Execute(_));
     for key in all_keys() {
         for (before, mut state) in [("", workload(Rank::Stuck)), ("list", list())] {
             assert!(!press(&mut state, &[key]).iter().any(does), "{before} {key:?}");
         }
         let mut state = asked();
         let effects = press(&mut state, &[key]);
-        let said = [("uid".to_owned(), "u".to_owned()), ("generation".to_owned(), "7".to_owned())].into();
+        let fields = [("uid".to_owned(), "u".to_owned()), ("generation".to_owned(), "7".to_owned())].into();
         match key {
-            Key::Char('y') => assert_eq!(effects, [Effect::CarryOut(Ask { said, ..ask(Verb::Undo) })]),
+            Key::Char('y') => assert_eq!(effects, [Effect::Execute(Ask { fields, ..ask(Verb::Undo) })]),
             _ => assert!(!effects.iter().any(does), "{key:?} is no yes"),
         }
     }
@@ -286,9 +286,9 @@ fn a_number_is_typed_before_it_is_asked_about() {
     press(&mut state, &[Key::Char('s')]);
     step(&mut state, Event::Prepared(ask(Verb::Scale), Ok(Prepared::Replicas { now: 3 })));
     assert!(press(&mut state, &[Key::Enter, Key::Char('x'), Key::Char('q'), Key::Char('y')]).is_empty(), "nothing is said yet");
-    let said = [("replicas".to_owned(), "15".to_owned())].into();
+    let fields = [("replicas".to_owned(), "15".to_owned())].into();
     let effects = press(&mut state, &[Key::Char('1'), Key::Char('2'), Key::Backspace, Key::Char('5'), Key::Enter]);
-    assert_eq!(effects, [Effect::Prepare(Ask { said, ..ask(Verb::Scale) })]);
+    assert_eq!(effects, [Effect::Prepare(Ask { fields, ..ask(Verb::Scale) })]);
 }
 
 #[test]
@@ -367,7 +367,7 @@ fn scrolling_ends_where_the_document_does_and_tab_goes_from_part_to_part() {
 /// screen.
 #[test]
 fn a_question_is_answered_by_who_has_seen_all_of_it() {
-    let does = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::CarryOut(_)));
+    let does = |effects: &[Effect]| effects.iter().any(|effect| matches!(effect, Effect::Execute(_)));
     for (columns, rows) in [(20, 5), (20, 3), (40, 6), (16, 24)] {
         let mut state = asked();
         step(&mut state, Event::Resized(columns, rows));
@@ -451,6 +451,6 @@ fn no_order_of_keys_and_sizes_does_harm() {
         assert_eq!(lines.len(), rows);
         let wide = |line: &Line| line.iter().map(|span| width(&span.text)).sum::<usize>();
         assert!(lines.iter().all(|line| wide(line) <= columns.max(1)), "{lines:?}");
-        draw(&state, Colours::Off, &mut Buffer::empty(area));
+        draw(&state, Colors::Off, &mut Buffer::empty(area));
     }
 }

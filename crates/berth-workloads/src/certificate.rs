@@ -288,7 +288,7 @@ fn patch(view: &CertificateView, status: Value, reason: Reason) -> Plan {
 pub fn clean(view: &CertificateView, now: Timestamp) -> Plan {
     let Some(due) = view.deleted_at().filter(|_| !view.deleting) else { return Plan::default() };
     if now < due {
-        return Plan { look_again: Some(due), ..Plan::default() };
+        return Plan { requeue_at: Some(due), ..Plan::default() };
     }
     let action = Action::Delete {
         target: view.identity().reference(CERTIFICATE_REQUESTS, view.revision),
@@ -454,7 +454,7 @@ mod tests {
             let due = due.map(at);
             let before = clean(&view, at("2026-01-01T12:00:00Z"));
             assert!(before.is_idle(), "{view:?}");
-            assert_eq!(before.look_again, due, "{view:?}");
+            assert_eq!(before.requeue_at, due, "{view:?}");
             if let Some(due) = due {
                 assert_eq!(reason_of(&clean(&view, due)), Some(&Reason::RequestOld));
                 assert!(clean(&CertificateView { deleting: true, ..view }, due).is_idle());

@@ -306,14 +306,14 @@ mod tests {
             ready_since: Some(at(since)),
             ..pod(&json!({"app": "web"}), &owner("ReplicaSet", "web-5d4", "rs"), deleted, "Running")
         };
-        let look = |pods: &[PodView], now: i64| {
+        let counts_at = |pods: &[PodView], now: i64| {
             let (counts, next) = PodCounts::recount(&set, pods, at(now));
             (counts.ready, counts.available, next)
         };
         let pods = [ready(0, None), ready(3, None), ready(1, Some(50))];
-        assert_eq!(look(&pods, 9), (2, 0, Some(at(10))));
-        assert_eq!(look(&pods, 10), (2, 1, Some(at(13))), "one that goes does not become available");
-        assert_eq!(look(&pods, 13), (2, 2, None));
+        assert_eq!(counts_at(&pods, 9), (2, 0, Some(at(10))));
+        assert_eq!(counts_at(&pods, 10), (2, 1, Some(at(13))), "one that goes does not become available");
+        assert_eq!(counts_at(&pods, 13), (2, 2, None));
     }
 
     #[test]

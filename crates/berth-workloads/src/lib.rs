@@ -28,7 +28,7 @@ pub mod plan;
 pub mod pod_gc;
 pub mod pod_state;
 #[cfg(test)]
-#[path = "../tests/it/world/read_back.rs"]
+#[path = "../tests/it/cluster_model/read_back.rs"]
 mod read_back;
 pub mod replica_set;
 pub mod resource_quota;

@@ -37,7 +37,7 @@ pub struct Plan {
     /// The question of an analysis, asked while plans contain it.
     pub question: Option<Question>,
     /// When to requeue if nothing changes.
-    pub look_again: Option<Timestamp>,
+    pub requeue_at: Option<Timestamp>,
     /// Observations for the histogram `replicaset_controller_sorting_deletion_age_ratio`.
     pub deletion_age_ratios: Vec<i64>,
 }

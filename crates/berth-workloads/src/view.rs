@@ -257,8 +257,8 @@ impl PodView {
     /// Whether the scheduler found no node for it.
     #[must_use]
     pub fn is_unschedulable(&self) -> bool {
-        let said = self.symptoms.as_ref().and_then(|symptoms| symptoms.unscheduled.as_ref());
-        said.is_some_and(|said| said.reason == "Unschedulable")
+        let unscheduled = self.symptoms.as_ref().and_then(|symptoms| symptoms.unscheduled.as_ref());
+        unscheduled.is_some_and(|unscheduled| unscheduled.reason == "Unschedulable")
     }
 
     /// When a ready pod becomes (or became) available. `None` if it is not ready.

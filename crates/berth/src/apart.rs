@@ -211,7 +211,7 @@ async fn work<'a>(
         return Ok(ExitCode::SUCCESS);
     };
     match leader.keep(told).await {
-        End::Told => {
+        End::Stopped => {
             leader.release().await;
             Ok(ExitCode::SUCCESS)
         }

@@ -153,9 +153,9 @@ pub(crate) fn replacing(
     env.spawner.spawn("root-ca", publish(registry.clone(), changes, Arc::clone(&env.clock)).boxed());
     move |credentials| {
         server(credentials)?;
-        root_ca.send_if_modified(|told| {
-            let is_new = *told != credentials.root_ca;
-            told.clone_from(&credentials.root_ca);
+        root_ca.send_if_modified(|published| {
+            let is_new = *published != credentials.root_ca;
+            published.clone_from(&credentials.root_ca);
             is_new
         });
         Ok(())

@@ -118,7 +118,7 @@ async fn serve(options: &DashboardOptions, tls: Option<TlsOptions>, env: berth_s
             forecaster: Some(PlanForecaster::shared(remote)),
             following: Following::AtOnce,
             first: FirstPage::Workloads,
-            tell: Box::new(|link| Output::Stdout.line(&link_text(link))),
+            print_link: Box::new(|link| Output::Stdout.line(&link_text(link))),
         },
         Arc::new(cluster),
         env,

@@ -78,8 +78,8 @@ impl Faults {
 
     /// The first reported fault, as soon as there is one.
     pub(crate) async fn first(&self) -> String {
-        let mut told = self.0.subscribe();
-        let first = told.wait_for(Option::is_some).await.map(|first| first.clone());
+        let mut receiver = self.0.subscribe();
+        let first = receiver.wait_for(Option::is_some).await.map(|first| first.clone());
         // This value is one of the reported faults.
         first.ok().flatten().unwrap_or_default()
     }

@@ -60,9 +60,9 @@ const COMPLETE: &str = "complete";
 /// How many pending versions are processed before the next check.
 const BATCH_MAX: usize = 1024;
 /// How often the obstacles of incomplete workloads are checked.
-const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// The same after the result has been reported.
-const LATER_LOOK_INTERVAL: Duration = Duration::from_secs(5);
+const LATER_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
@@ -311,32 +311,32 @@ impl Rollouts {
     }
 
     async fn until_settled(&mut self, screen: &mut Screen, steady: Duration, timeout: Option<Duration>) -> Ended {
-        let mut looks = tokio::time::interval(LOOK_INTERVAL);
+        let mut checks = tokio::time::interval(CHECK_INTERVAL);
         let mut done_at = None;
         loop {
             tokio::select! {
                 Some(versions) = self.versions.next() => self.take(versions, |workload, followed| show(screen, workload, followed)),
-                _ = looks.tick() => {
+                _ = checks.tick() => {
                     if !self.are_all_done() {
-                        self.look_closer(|workload, followed| show(screen, workload, followed)).await;
+                        self.check_obstacles(|workload, followed| show(screen, workload, followed)).await;
                     }
                     screen.catch_up();
                 }
                 () = until(done_at.map(|at| at + steady)) => {
                     // The pods decide.
-                    let is_known = self.look_closer(|workload, followed| show(screen, workload, followed)).await;
+                    let is_known = self.check_obstacles(|workload, followed| show(screen, workload, followed)).await;
                     if let Some(at) = done_at.filter(|_| is_known && self.are_all_done()) {
                         return Ended::Done { at };
                     }
                 }
                 () = until(timeout.map(|timeout| self.started + timeout)) => {
-                    self.look_closer(|_, _| ()).await;
+                    self.check_obstacles(|_, _| ()).await;
                     return Ended::Late { timeout: timeout.unwrap_or_default() };
                 }
             }
             done_at = self.are_all_done().then(|| done_at.unwrap_or_else(Instant::now));
             if done_at.is_none() && self.followed.values().all(Followed::has_ended) {
-                let is_known = self.look_closer(|workload, followed| show(screen, workload, followed)).await;
+                let is_known = self.check_obstacles(|workload, followed| show(screen, workload, followed)).await;
                 if is_known && self.followed.values().all(Followed::has_ended) {
                     return Ended::Failed;
                 }
@@ -346,11 +346,12 @@ impl Rollouts {
 
     /// Continues indefinitely, and reports when a complete workload fails or a failed one is complete.
     pub(crate) async fn follow(&mut self) -> Infallible {
-        let mut told: BTreeMap<Workload, bool> =
+        let mut reported: BTreeMap<Workload, bool> =
             self.followed.iter().map(|(workload, followed)| (workload.clone(), followed.is_done())).collect();
         let output = self.output;
-        let mut tell = move |workload: &Workload, followed: &Followed| {
-            let before = told.insert(workload.clone(), followed.is_done() || !followed.has_ended() && told.get(workload) == Some(&true));
+        let mut report = move |workload: &Workload, followed: &Followed| {
+            let before =
+                reported.insert(workload.clone(), followed.is_done() || !followed.has_ended() && reported.get(workload) == Some(&true));
             match (before, &followed.state) {
                 (Some(true), Progress::Failed(_)) | (Some(false), Progress::Done(_) | Progress::Available(_) | Progress::Complete(_)) => {
                     output.line(&format!("{}: {}", title(workload), followed.state));
@@ -358,13 +359,13 @@ impl Rollouts {
                 _ => (),
             }
         };
-        let mut looks = tokio::time::interval(LATER_LOOK_INTERVAL);
+        let mut checks = tokio::time::interval(LATER_CHECK_INTERVAL);
         loop {
             tokio::select! {
-                Some(versions) = self.versions.next() => self.take(versions, &mut tell),
-                _ = looks.tick() => {
+                Some(versions) = self.versions.next() => self.take(versions, &mut report),
+                _ = checks.tick() => {
                     if !self.are_all_done() {
-                        self.look_closer(&mut tell).await;
+                        self.check_obstacles(&mut report).await;
                     }
                 }
             }
@@ -387,14 +388,14 @@ impl Rollouts {
 
     /// Checks the obstacles of workloads that are not known to be complete, or no longer are. Returns `false` if the store is unavailable,
     /// which is reported once. The server continues meanwhile.
-    async fn look_closer(&mut self, mut changed: impl FnMut(&Workload, &Followed)) -> bool {
+    async fn check_obstacles(&mut self, mut changed: impl FnMut(&Workload, &Followed)) -> bool {
         let seen = match trouble::Seen::read(&self.registry, self.followed.keys().map(|workload| &workload.1)).await {
             Ok(seen) => seen,
             Err(error) => {
                 if !mem::replace(&mut self.is_blind, true) {
                     warn(&format!("berth: {error}; berth reports the workloads when the store is available again"));
                 }
-                sleep(LOOK_INTERVAL).await;
+                sleep(CHECK_INTERVAL).await;
                 return false;
             }
         };
@@ -524,7 +525,7 @@ fn entries(registry: &Registry, kind: &GroupVersionKind, read: Decode) -> Outcom
         let (registry, all) = (registry.clone(), Collection { resource: Arc::clone(&resource), namespace: None });
         async move {
             if !is_first {
-                sleep(LOOK_INTERVAL).await;
+                sleep(CHECK_INTERVAL).await;
             }
             // The check of obstacles reports that the store is unavailable.
             registry.watch(&Actor::System, &all, &WatchOptions::default()).await.unwrap_or_else(|_| stream::empty().boxed())

@@ -81,8 +81,8 @@ pub(super) fn pieces() -> Result<Vec<Piece>, String> {
         endless("simulate", "rolls workloads out in the simulation, a thousand seeds a step", "writes checked", |number| {
             format!("cargo xtask simulate --seeds {}..{}", number * 1000, (number + 1) * 1000)
         }),
-        endless("foretold", "compares forecasts with a real `berth up`, a hundred seeds a step", "as foretold", |number| {
-            format!("cargo xtask foretold --seeds {}..{}", number * 100, (number + 1) * 100)
+        endless("forecasts", "compares forecasts with a real `berth up`, a hundred seeds a step", "as forecast", |number| {
+            format!("cargo xtask forecasts --seeds {}..{}", number * 100, (number + 1) * 100)
         }),
         endless("compare", "compares answers with a real Kubernetes, five thousand seeds a step", "cases,", |number| {
             format!("cargo xtask compare --seeds {}..{}", number * 5000, (number + 1) * 5000)

@@ -324,10 +324,10 @@ fn scope_selectors_are_validated() {
 
 #[test]
 fn labels_of_pod_security_are_validated_when_they_change() {
-    let labelled = |labels: Value| named(&json!({"metadata": {"labels": labels}}));
-    let good = labelled(json!({"pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/warn-version": "v1.30"}));
+    let labeled = |labels: Value| named(&json!({"metadata": {"labels": labels}}));
+    let good = labeled(json!({"pod-security.kubernetes.io/enforce": "baseline", "pod-security.kubernetes.io/warn-version": "v1.30"}));
     check_create::<Namespace>(&good, &[]);
-    let bad = labelled(json!({"pod-security.kubernetes.io/enforce": "strict", "pod-security.kubernetes.io/audit-version": "v1.030"}));
+    let bad = labeled(json!({"pod-security.kubernetes.io/enforce": "strict", "pod-security.kubernetes.io/audit-version": "v1.030"}));
     let faults = [
         "metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \"strict\": must be one of privileged, baseline, restricted",
         "metadata.labels[pod-security.kubernetes.io/audit-version]: Invalid value: \"v1.030\": must be \"latest\" or \"v1.x\"",

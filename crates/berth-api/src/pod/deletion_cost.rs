@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fault_names_the_annotation_and_is_recognised() {
+    fn the_fault_names_the_annotation_and_is_recognized() {
         let error = validate(Some(&annotations("abc")), &Path::new("spec.template.annotations")).expect("abc is no cost");
         assert_eq!(
             error.to_string(),

@@ -197,7 +197,7 @@ mod tests {
     /// Labels that count their lookups.
     struct Counted {
         labels: BTreeMap<String, String>,
-        looks: Cell<usize>,
+        lookups: Cell<usize>,
     }
 
     impl LabelSource for Counted {
@@ -206,27 +206,27 @@ mod tests {
         }
 
         fn get(&self, key: &str) -> Option<&str> {
-            self.looks.set(self.looks.get() + 1);
+            self.lookups.set(self.lookups.get() + 1);
             LabelSource::get(&self.labels, key)
         }
 
         fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-            self.labels.pairs().inspect(|_| self.looks.set(self.looks.get() + 1))
+            self.labels.pairs().inspect(|_| self.lookups.set(self.lookups.get() + 1))
         }
     }
 
     #[test]
     fn an_object_is_searched_once_however_many_requirements_there_are() {
-        let looks = |selector: &str, labels: usize| {
+        let lookups = |selector: &str, labels: usize| {
             let labels = (0..labels).map(|at| (format!("l{at}"), "v".to_owned())).collect();
-            let object = Counted { labels, looks: Cell::new(0) };
+            let object = Counted { labels, lookups: Cell::new(0) };
             assert!(Selector::parse(selector).expect("valid").matches(&object));
-            object.looks.get()
+            object.lookups.get()
         };
         let many = |one: fn(usize) -> String| (0..3500).map(one).collect::<Vec<_>>().join(",");
-        assert_eq!(looks(&many(|at| format!("!k{at}")), 3), 3);
-        assert_eq!(looks(&many(|at| format!("k{at}!=v,l1")), 3), 3);
-        assert_eq!(looks(&many(|at| format!("l1!=v{at}")), 3), 1, "of one label");
-        assert_eq!(looks("l1", 5000), 1, "nor does one requirement look at every label");
+        assert_eq!(lookups(&many(|at| format!("!k{at}")), 3), 3);
+        assert_eq!(lookups(&many(|at| format!("k{at}!=v,l1")), 3), 3);
+        assert_eq!(lookups(&many(|at| format!("l1!=v{at}")), 3), 1, "of one label");
+        assert_eq!(lookups("l1", 5000), 1, "nor does one requirement look at every label");
     }
 }

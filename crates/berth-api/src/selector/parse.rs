@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn selectors_are_normalised() {
+    fn selectors_are_normalized() {
         check(" b == 1 ,a", "a,b=1");
         check("x in ()", "x in ()");
         check("x in (,a)", "x in (,a)");

@@ -39,7 +39,7 @@ impl Following {
             files.put(part, contents, &mut credentials)?;
         }
         let following = Self { files, credentials, seen, metrics: FileMetrics::new() };
-        following.tell_ends();
+        following.warn_of_expiry();
         Ok(following)
     }
 
@@ -74,19 +74,19 @@ impl Following {
             sleep(pause).await;
             if WARN_EVERY <= warned.elapsed() {
                 warned = Instant::now();
-                self.tell_ends();
+                self.warn_of_expiry();
             }
             // The file may be on a network file system.
-            let looked = spawn_blocking(move || {
-                self.look(&replace);
+            let reloaded = spawn_blocking(move || {
+                self.reload_changed(&replace);
                 (self, replace)
             });
-            let Ok(still) = looked.await else { return };
+            let Ok(still) = reloaded.await else { return };
             (self, replace) = still;
         }
     }
 
-    fn look(&mut self, replace: impl Fn(&Credentials) -> Result<(), TlsError>) {
+    fn reload_changed(&mut self, replace: impl Fn(&Credentials) -> Result<(), TlsError>) {
         for index in 0..self.seen.len() {
             let part = self.seen[index].0;
             let contents = self.files.contents(part);
@@ -100,9 +100,9 @@ impl Following {
                     match used.and_then(|()| replace(&credentials).map_err(|error| chain(&error))) {
                         Ok(()) => {
                             self.credentials = credentials;
-                            tell_taken(part, self.seen[index].1.taken(digest));
+                            log_reload(part, self.seen[index].1.taken(digest));
                             self.metrics.reloads.with_label_values(&[part.name()]).inc();
-                            self.tell_ends();
+                            self.warn_of_expiry();
                         }
                         Err(error) if todo == Do::Report => {
                             tracing::error!(credentials = part.name(), "keeping the previous credentials: {error}");
@@ -116,7 +116,7 @@ impl Following {
     }
 
     /// Warns of certificates that expire soon.
-    fn tell_ends(&self) {
+    fn warn_of_expiry(&self) {
         let soon = Timestamp::now() + RENEW_BEFORE;
         let followed = self.seen.iter().filter_map(|(part, _)| Some((part.name(), ends(*part, &self.credentials)?)));
         for (name, end) in followed.chain(self.credentials.own_ends.iter().copied()).filter(|(_, end)| *end < soon) {
@@ -127,12 +127,12 @@ impl Following {
 
 /// Logs a reload. After a warning about unusable files, this is a warning too, so that a reader of warnings sees the
 /// recovery.
-fn tell_taken(part: Part, is_mended: bool) {
-    let told = "reloaded: new connections and requests use the new credentials";
-    if is_mended {
-        tracing::warn!(credentials = part.name(), "{told}");
+fn log_reload(part: Part, is_recovery: bool) {
+    let message = "reloaded: new connections and requests use the new credentials";
+    if is_recovery {
+        tracing::warn!(credentials = part.name(), "{message}");
     } else {
-        tracing::info!(credentials = part.name(), "{told}");
+        tracing::info!(credentials = part.name(), "{message}");
     }
 }
 

@@ -231,14 +231,14 @@ mod tests {
     const ROOM: Room = Room { per_user: 20, total: 50 };
 
     /// The queues with an independent record of held seats and waiting requests.
-    struct World {
+    struct QueueModel {
         queues: Queues<usize>,
         seated: BTreeMap<usize, Seats>,
         waiting: BTreeMap<usize, Ticket>,
         arrived: usize,
     }
 
-    impl World {
+    impl QueueModel {
         fn new(seats: usize) -> Self {
             Self { queues: Queues::new(seats, ROOM), seated: BTreeMap::new(), waiting: BTreeMap::new(), arrived: 0 }
         }
@@ -322,55 +322,55 @@ mod tests {
     proptest! {
         #[test]
         fn never_more_than_the_seats_and_no_request_is_lost(seats in 1..30_usize, steps in steps()) {
-            let mut world = World::new(seats);
+            let mut model = QueueModel::new(seats);
             for step in steps {
                 match step {
-                    Step::Arrive(user, seats) => drop(world.arrive(["a", "b", "c", "d"][user], seats)),
+                    Step::Arrive(user, seats) => drop(model.arrive(["a", "b", "c", "d"][user], seats)),
                     Step::Leave(which) => {
-                        let seated: Vec<usize> = world.seated.keys().copied().collect();
+                        let seated: Vec<usize> = model.seated.keys().copied().collect();
                         if !seated.is_empty() {
-                            world.leave(seated[which % seated.len()]);
+                            model.leave(seated[which % seated.len()]);
                         }
                     }
                     Step::GiveUp(which) => {
-                        let waiting: Vec<usize> = world.waiting.keys().copied().collect();
+                        let waiting: Vec<usize> = model.waiting.keys().copied().collect();
                         if !waiting.is_empty() {
-                            world.give_up(waiting[which % waiting.len()]);
+                            model.give_up(waiting[which % waiting.len()]);
                         }
                     }
                 }
-                world.check();
-                world.check_no_request_forgotten();
+                model.check();
+                model.check_no_request_forgotten();
             }
-            while let Some(number) = world.seated.keys().next().copied() {
-                world.leave(number);
-                world.check();
+            while let Some(number) = model.seated.keys().next().copied() {
+                model.leave(number);
+                model.check();
             }
-            prop_assert_eq!((world.queues.taken, world.waiting.len()), (0, 0));
+            prop_assert_eq!((model.queues.taken, model.waiting.len()), (0, 0));
         }
     }
 
     #[test]
     fn a_flood_leaves_the_next_free_seat_to_the_others() {
-        let mut world = World::new(8);
-        let flood: Vec<usize> = (0..100).filter_map(|_| world.arrive("a", 1)).collect();
-        assert_eq!((world.seated.len(), world.waiting.len(), flood.len()), (6, 20, 26));
-        let first = world.arrive("b", 1).expect("there is room");
-        assert!(world.seated.contains_key(&first), "a quarter of the seats is not for one user");
-        world.arrive("c", 1).expect("there is room");
-        let last = world.arrive("d", 1).expect("there is room");
-        assert!(world.waiting.contains_key(&last));
-        world.leave(flood[0]);
-        assert!(world.seated.contains_key(&last), "before the twenty that waited longer");
+        let mut model = QueueModel::new(8);
+        let flood: Vec<usize> = (0..100).filter_map(|_| model.arrive("a", 1)).collect();
+        assert_eq!((model.seated.len(), model.waiting.len(), flood.len()), (6, 20, 26));
+        let first = model.arrive("b", 1).expect("there is room");
+        assert!(model.seated.contains_key(&first), "a quarter of the seats is not for one user");
+        model.arrive("c", 1).expect("there is room");
+        let last = model.arrive("d", 1).expect("there is room");
+        assert!(model.waiting.contains_key(&last));
+        model.leave(flood[0]);
+        assert!(model.seated.contains_key(&last), "before the twenty that waited longer");
     }
 
     #[test]
     fn floods_of_several_users_leave_seats_to_the_others() {
-        let mut world = World::new(400);
+        let mut model = QueueModel::new(400);
         let mut held_by = |user| {
-            let before = world.seated.len();
-            (0..400).for_each(|_| _ = world.arrive(user, 1));
-            world.seated.len() - before
+            let before = model.seated.len();
+            (0..400).for_each(|_| _ = model.arrive(user, 1));
+            model.seated.len() - before
         };
         assert_eq!(["a", "b", "c"].map(&mut held_by), [300, 75, 19]);
         assert_eq!(held_by("d"), 5);
@@ -378,15 +378,15 @@ mod tests {
 
     #[test]
     fn users_take_turns() {
-        let mut world = World::new(1);
-        let holder = world.arrive("d", 1).expect("there is room");
-        let of = |world: &mut World, user| (0..3).map(|_| world.arrive(user, 1).expect("there is room")).collect::<Vec<_>>();
-        let (a, b) = (of(&mut world, "a"), of(&mut world, "b"));
+        let mut model = QueueModel::new(1);
+        let holder = model.arrive("d", 1).expect("there is room");
+        let of = |model: &mut QueueModel, user| (0..3).map(|_| model.arrive(user, 1).expect("there is room")).collect::<Vec<_>>();
+        let (a, b) = (of(&mut model, "a"), of(&mut model, "b"));
         let mut order = Vec::new();
         let mut seated = holder;
         for _ in 0..6 {
-            world.leave(seated);
-            seated = *world.seated.keys().next().expect("somebody is next");
+            model.leave(seated);
+            seated = *model.seated.keys().next().expect("somebody is next");
             order.push(seated);
         }
         assert_eq!(order, [a[0], b[0], a[1], b[1], a[2], b[2]]);
@@ -394,32 +394,32 @@ mod tests {
 
     #[test]
     fn a_request_for_many_seats_is_not_overtaken() {
-        let mut world = World::new(8);
-        let held: Vec<usize> = ["a", "a", "a", "b", "b", "b"].iter().filter_map(|user| world.arrive(user, 1)).collect();
-        let large = world.arrive("c", 6).expect("there is room");
-        let small = world.arrive("d", 1).expect("there is room");
+        let mut model = QueueModel::new(8);
+        let held: Vec<usize> = ["a", "a", "a", "b", "b", "b"].iter().filter_map(|user| model.arrive(user, 1)).collect();
+        let large = model.arrive("c", 6).expect("there is room");
+        let small = model.arrive("d", 1).expect("there is room");
         for number in &held[..4] {
-            assert!(world.waiting.contains_key(&large) && world.waiting.contains_key(&small));
-            world.leave(*number);
+            assert!(model.waiting.contains_key(&large) && model.waiting.contains_key(&small));
+            model.leave(*number);
         }
-        assert!(world.seated.contains_key(&large) && world.waiting.contains_key(&small));
+        assert!(model.seated.contains_key(&large) && model.waiting.contains_key(&small));
     }
 
     #[test]
     fn who_asks_for_more_than_there_is_gets_all_that_one_may_hold() {
-        let mut world = World::new(4);
-        let greedy = world.arrive("a", 1000).expect("there is room");
-        assert_eq!(world.seated[&greedy].count, 3);
-        assert_eq!(World::new(1).arrive("a", 10), Some(1));
+        let mut model = QueueModel::new(4);
+        let greedy = model.arrive("a", 1000).expect("there is room");
+        assert_eq!(model.seated[&greedy].count, 3);
+        assert_eq!(QueueModel::new(1).arrive("a", 10), Some(1));
     }
 
     #[test]
     fn users_without_requests_are_not_kept_indefinitely() {
-        let mut world = World::new(4);
+        let mut model = QueueModel::new(4);
         for number in 0..3 * USERS_KEPT {
-            let request = world.arrive(&number.to_string(), 1).expect("there is room");
-            world.leave(request);
+            let request = model.arrive(&number.to_string(), 1).expect("there is room");
+            model.leave(request);
         }
-        assert!(world.queues.users.len() <= USERS_KEPT + 1);
+        assert!(model.queues.users.len() <= USERS_KEPT + 1);
     }
 }

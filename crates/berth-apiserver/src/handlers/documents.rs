@@ -20,7 +20,7 @@ use std::{
 };
 
 /// A document whose URL contains its hash never changes.
-const FOR_EVER: HeaderValue = HeaderValue::from_static("public, immutable, max-age=31536000");
+const IMMUTABLE: HeaderValue = HeaderValue::from_static("public, immutable, max-age=31536000");
 const AGGREGATED: HeaderValue = HeaderValue::from_static("application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList");
 const PROTOBUF_V2: HeaderValue = HeaderValue::from_static(berth_protobuf::OPENAPI_V2_MEDIA_TYPE);
 
@@ -148,7 +148,7 @@ async fn openapi_v3(exchange: &Exchange<'_>, path: &str) -> Result<Answer, Refus
     headers.insert(ETAG, etag(&document.hash));
     headers.append(VARY, HeaderValue::from_static("Accept"));
     if exchange.query.first("hash") == Some(&document.hash) {
-        headers.insert(CACHE_CONTROL, FOR_EVER);
+        headers.insert(CACHE_CONTROL, IMMUTABLE);
     }
     Ok(answer)
 }

@@ -36,7 +36,7 @@ use crate::{
     status::Refusal,
     storage_metrics, warnings,
 };
-use berth_api::tenure::{self, BadTenure, Tenure};
+use berth_api::fencing::{self, BadFencingToken, FencingToken};
 use berth_http::{Body, Open, Origin, Rare};
 use berth_rbac::Attributes;
 use berth_registry::{Actor, ApiError, Registry, Resources, authorization::forbidden, table::IncludeObject};
@@ -122,7 +122,7 @@ struct Caller {
     user: Arc<User>,
     actor: Actor,
     /// For a fenced write: the API that writes only while a Lease is held. `None`: the ordinary API.
-    led: Option<Box<Registry>>,
+    fenced: Option<Box<Registry>>,
 }
 
 impl Exchange<'_> {
@@ -138,7 +138,7 @@ impl Exchange<'_> {
 
     /// Returns the API for the request.
     pub(crate) fn registry(&self) -> &Registry {
-        self.caller().led.as_deref().unwrap_or(&self.shared.registry)
+        self.caller().fenced.as_deref().unwrap_or(&self.shared.registry)
     }
 
     /// Adds to the audit event.
@@ -454,9 +454,9 @@ async fn identify(exchange: &Exchange<'_>, asker: Result<Arc<User>, Unauthorized
     if decision.is_none() {
         return Err(forbidden(&user, &attributes).into());
     }
-    let led = tenure(exchange)?.map(|tenure| Box::new(registry.led_by(Arc::new(tenure))));
+    let fenced = fencing_token(exchange)?.map(|fencing_token| Box::new(registry.with_fencing(Arc::new(fencing_token))));
     // A request is identified only once.
-    let _ = exchange.caller.set(Caller { actor: Actor::User(Arc::clone(&user)), user, led });
+    let _ = exchange.caller.set(Caller { actor: Actor::User(Arc::clone(&user)), user, fenced });
     Ok(())
 }
 
@@ -468,15 +468,15 @@ fn is_always_allowed(route: &Route<'_>) -> bool {
 }
 
 /// Returns the fencing token of a write, if its header contains one.
-fn tenure(exchange: &Exchange<'_>) -> Result<Option<Tenure>, ApiError> {
-    let mut said = exchange.headers.get_all(tenure::HEADER).iter();
+fn fencing_token(exchange: &Exchange<'_>) -> Result<Option<FencingToken>, ApiError> {
+    let mut said = exchange.headers.get_all(fencing::HEADER).iter();
     let Some(value) = said.next().filter(|_| !matches!(*exchange.method, Method::GET | Method::HEAD)) else { return Ok(None) };
-    let refused = |why: String| ApiError::BadRequest { message: format!("the header {}: {why}", tenure::HEADER) };
+    let refused = |why: String| ApiError::BadRequest { message: format!("the header {}: {why}", fencing::HEADER) };
     if said.next().is_some() {
         return Err(refused("it stands twice".to_owned()));
     }
     let text = value.to_str().map_err(|error| refused(error.to_string()))?;
-    text.parse().map(Some).map_err(|error: BadTenure| refused(error.to_string()))
+    text.parse().map(Some).map_err(|error: BadFencingToken| refused(error.to_string()))
 }
 
 fn begin_audit(exchange: &Exchange<'_>, head: &Parts, route: &Route<'_>, user: Option<&User>, asked: &Attributes<'_>) {

@@ -210,10 +210,10 @@ async fn tokens_begin_and_end_by_the_time_that_stamps_objects() {
     bind(&server, "default", "view", json!({"kind": "ServiceAccount", "name": "default"})).await;
     let made = token(&mut admin, "default", json!({"expirationSeconds": 600})).await.json();
     let bearer = format!("Bearer {}", made["status"]["token"].as_str().expect("a token"));
-    let mut nobody = server.nobody().await;
+    let mut anonymous = server.anonymous().await;
     for (minutes, code) in [(60, 200), (69, 200), (71, 401)] {
         clock.set_ahead(minutes);
-        assert_eq!(nobody.send(Method::GET, pods, &[("authorization", &bearer)], "").await.code.as_u16(), code, "{minutes}");
+        assert_eq!(anonymous.send(Method::GET, pods, &[("authorization", &bearer)], "").await.code.as_u16(), code, "{minutes}");
     }
 }
 
@@ -232,14 +232,14 @@ async fn service_accounts_have_tokens_that_end_with_what_they_are_bound_to() {
     let bearer = |answer: &Value| format!("Bearer {}", answer["status"]["token"].as_str().expect("a token"));
     let (plain, bound, other) = (bearer(&made.json()), bearer(&bound), bearer(&other));
 
-    let mut nobody = server.nobody().await;
+    let mut anonymous = server.anonymous().await;
     for (authorization, code) in [(&plain, 200), (&bound, 200), (&other, 401), (&format!("{plain}x"), 401)] {
         let headers = [("authorization", authorization.as_str())];
-        assert_eq!(nobody.send(Method::GET, pods, &headers, "").await.code.as_u16(), code);
-        assert_eq!(nobody.send(Method::GET, "/api/v1/nodes", &headers, "").await.code.as_u16(), if code == 200 { 403 } else { 401 });
+        assert_eq!(anonymous.send(Method::GET, pods, &headers, "").await.code.as_u16(), code);
+        assert_eq!(anonymous.send(Method::GET, "/api/v1/nodes", &headers, "").await.code.as_u16(), if code == 200 { 403 } else { 401 });
     }
     let headers = [("authorization", bound.as_str()), ("content-type", "application/json")];
-    let own = nobody.send(Method::POST, &format!("{IDENTITY}/selfsubjectreviews"), &headers, "{}").await.json();
+    let own = anonymous.send(Method::POST, &format!("{IDENTITY}/selfsubjectreviews"), &headers, "{}").await.json();
     let info = &own["status"]["userInfo"];
     assert_eq!(info["username"], "system:serviceaccount:default:default");
     assert_eq!(info["groups"], json!(["system:serviceaccounts", "system:serviceaccounts:default", "system:authenticated"]));
@@ -254,11 +254,11 @@ async fn service_accounts_have_tokens_that_end_with_what_they_are_bound_to() {
     assert_eq!((bad.code.as_u16(), bad.json()["status"].get("authenticated")), (201, None));
 
     assert_eq!(admin.send(Method::DELETE, &format!("{pods}/p?gracePeriodSeconds=0"), &[], "").await.code, 200);
-    assert_eq!(nobody.send(Method::GET, pods, &[("authorization", &bound)], "").await.code, 401);
-    assert_eq!(nobody.send(Method::GET, pods, &[("authorization", &plain)], "").await.code, 200);
+    assert_eq!(anonymous.send(Method::GET, pods, &[("authorization", &bound)], "").await.code, 401);
+    assert_eq!(anonymous.send(Method::GET, pods, &[("authorization", &plain)], "").await.code, 200);
     let account = "/api/v1/namespaces/default/serviceaccounts/default";
     assert_eq!(admin.send(Method::DELETE, account, &[], "").await.code, 200);
-    assert_eq!(nobody.send(Method::GET, pods, &[("authorization", &plain)], "").await.code, 401);
+    assert_eq!(anonymous.send(Method::GET, pods, &[("authorization", &plain)], "").await.code, 401);
 
     assert_eq!(token(&mut admin, "nope", json!({})).await.code, 404);
     assert_eq!(token(&mut admin, "default", json!({"expirationSeconds": 10})).await.code, 422);
@@ -275,7 +275,7 @@ async fn others_can_check_the_tokens() {
     assert!(keys.ends_with("/openid/v1/jwks"), "{keys}");
     let keys = admin.get("/openid/v1/jwks").await;
     assert_eq!((keys.header("content-type"), &keys.json()["keys"][0]["kty"]), (Some("application/jwk-set+json"), &json!("EC")));
-    assert_eq!(server.nobody().await.get("/openid/v1/jwks").await.code, 403);
+    assert_eq!(server.anonymous().await.get("/openid/v1/jwks").await.code, 403);
 }
 
 #[tokio::test]
@@ -307,7 +307,7 @@ async fn a_user_with_the_right_to_impersonate_acts_as_the_impersonated_user() {
 async fn known_tokens_are_users_and_anonymous_requests_can_be_refused() {
     let tokens = parse_token_file("secret-1,alice,7,\"dev,ops\"\nsecret-2,bob,\n").expect("a token file");
     let server = TestServer::start_with(Access { tokens, anonymous: Anonymous::Refused, audit: None }).await;
-    let mut client = server.nobody().await;
+    let mut client = server.anonymous().await;
     assert_eq!(client.get("/version").await.code, 401);
     let whoami = format!("{IDENTITY}/selfsubjectreviews");
     for (token, name, uid) in [("secret-1", "alice", json!("7")), ("secret-2", "bob", Value::Null)] {
@@ -344,7 +344,7 @@ async fn the_audit_log_records_users_and_their_requests_and_no_secrets() {
     let mut alice = server.user("alice", &[]).await;
     assert_eq!(alice.get("/api/v1/nodes").await.code, 403);
     let bad = [("authorization", "Bearer bad-token")];
-    assert_eq!(server.nobody().await.send(Method::GET, "/version", &bad, "").await.code, 401);
+    assert_eq!(server.anonymous().await.send(Method::GET, "/version", &bad, "").await.code, 401);
     drop((admin, alice));
     server.stop().await.expect("stopped");
 

@@ -118,7 +118,7 @@ async fn headers_that_claim_an_identity_do_not_count() {
         &[("authorization", "Basic YWRtaW46YWRtaW4=")],
     ] {
         assert_eq!(name_of(&mut alice, headers).await.as_deref(), Ok("alice"), "{headers:?}");
-        assert_eq!(server.nobody().await.send(Method::GET, CONFIG_MAPS, headers, "").await.code, 403, "{headers:?}");
+        assert_eq!(server.anonymous().await.send(Method::GET, CONFIG_MAPS, headers, "").await.code, 403, "{headers:?}");
     }
 }
 
@@ -181,7 +181,7 @@ async fn forged_and_outlived_tokens_are_refused() {
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(ring::hmac::sign(&key, signed.as_bytes())))
     };
     let masters: Claims = Claims { sub: "system:admin".to_owned(), ..good.clone() };
-    let mut nobody = server.nobody().await;
+    let mut anonymous = server.anonymous().await;
     for (what, token, expected) in [
         ("as it was made", signed.clone(), Ok("system:serviceaccount:default:default")),
         ("another subject beside the same account", keys.sign(&masters), Ok("system:serviceaccount:default:default")),
@@ -207,12 +207,12 @@ async fn forged_and_outlived_tokens_are_refused() {
         ("a long one", "x.".repeat(50_000), Err(401)),
         ("dots", "...".to_owned(), Err(401)),
     ] {
-        let found = name_of(&mut nobody, &[("authorization", &format!("Bearer {token}"))]).await;
+        let found = name_of(&mut anonymous, &[("authorization", &format!("Bearer {token}"))]).await;
         assert_eq!(found.as_deref(), expected.as_ref().copied(), "{what}");
     }
     let deleted = server.admin().await.send(Method::DELETE, "/api/v1/namespaces/default/serviceaccounts/default", &[], "").await;
     assert_eq!(deleted.code, 200);
-    assert_eq!(name_of(&mut nobody, &[("authorization", &format!("Bearer {signed}"))]).await, Err(401));
+    assert_eq!(name_of(&mut anonymous, &[("authorization", &format!("Bearer {signed}"))]).await, Err(401));
 }
 
 #[tokio::test]

@@ -58,7 +58,7 @@ async fn administrators_and_health_have_threads_that_no_users_work_takes() {
         assert_eq!(bob.post(CONFIG_MAPS, &json!({"metadata": {"name": "a"}})).await.code, 201);
         assert_eq!(bob.get(&format!("{CONFIG_MAPS}/a")).await.code, 200);
         assert_eq!(server.admin().await.get(CONFIG_MAPS).await.code, 200);
-        assert_eq!(server.nobody().await.get("/readyz").await.code, 200);
+        assert_eq!(server.anonymous().await.get("/readyz").await.code, 200);
     }
     drop(end);
     occupied.shutdown_background();

@@ -170,10 +170,10 @@ async fn tokens_of_the_key_before_hold_while_it_is_named() {
     server.pki.ca_certificate = authority;
     let mut client = Client::connect(&server, Some(&admin), Protocol::Http1).await;
     let old = token(&mut client).await;
-    let mut nobody = Client::connect(&server, None, Protocol::Http1).await;
+    let mut anonymous = Client::connect(&server, None, Protocol::Http1).await;
     let mut code = async |token: &str| {
         let bearer = format!("Bearer {token}");
-        nobody.send(Method::GET, "/api", &[("authorization", &bearer)], "").await.code.as_u16()
+        anonymous.send(Method::GET, "/api", &[("authorization", &bearer)], "").await.code.as_u16()
     };
     assert_eq!(code(&old).await, 200);
 

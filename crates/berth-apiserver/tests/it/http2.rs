@@ -401,8 +401,8 @@ async fn refusals_of_which_nothing_is_taken_are_short() {
     const BYTES_MAX: usize = 1024;
     let server = TestServer::start().await;
     let id = "a".repeat(10_000);
-    let nobody = [("audit-id", id.as_str()), ("authorization", "Bearer forged")];
-    for (path, headers) in [("/api/v1/pods", &nobody[..]), ("/api/v1/pods", &nobody[..1]), ("/nothing", &nobody[..1])] {
+    let anonymous = [("audit-id", id.as_str()), ("authorization", "Bearer forged")];
+    for (path, headers) in [("/api/v1/pods", &anonymous[..]), ("/api/v1/pods", &anonymous[..1]), ("/nothing", &anonymous[..1])] {
         let mut attacker = Attacker::without_window(&server, None).await;
         for number in 0..250 {
             attacker.send(&frame(HEADERS, END_STREAM | END_HEADERS, stream(number), &request("GET", path, headers))).await;

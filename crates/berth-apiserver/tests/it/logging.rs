@@ -23,11 +23,11 @@ async fn no_secret_is_logged_however_much_is_and_no_line_is_forged() {
     let audit = AuditLog::open(Policy::parse(policy).expect("a policy"), &path, Rotation::default()).expect("opened");
     let server = TestServer::start_with(Access { audit: Some(audit), ..Access::default() }).await;
     let admin_token = server.pki.admin_token.clone();
-    let mut nobody = server.nobody().await;
+    let mut anonymous = server.anonymous().await;
     for token in [&admin_token, "a-wrong-token"] {
         let authorization = format!("Bearer {token}");
         let headers = [("authorization", authorization.as_str()), ("user-agent", "evil\tagent \"}{\\u000a"), ("audit-id", "x\\n{\"y\":1}")];
-        nobody.send(Method::GET, &format!("{CONFIG_MAPS}?a=%0aINFO%20forged"), &headers, "").await;
+        anonymous.send(Method::GET, &format!("{CONFIG_MAPS}?a=%0aINFO%20forged"), &headers, "").await;
     }
     let mut admin = server.admin().await;
     let secret = json!({"metadata": {"name": "s"}, "stringData": {"k": "a-secret-value"}});
@@ -42,7 +42,7 @@ async fn no_secret_is_logged_however_much_is_and_no_line_is_forged() {
     assert_eq!(admin.post("/apis/authentication.k8s.io/v1/tokenreviews", &review).await.code, 201);
     let mut liar = server.user("eve\nINFO forged", &[]).await;
     assert_eq!(liar.get(CONFIG_MAPS).await.code, 403);
-    drop((nobody, admin, liar));
+    drop((anonymous, admin, liar));
     server.stop().await.expect("stopped");
 
     let audited = std::fs::read_to_string(&path).expect("written");

@@ -105,7 +105,7 @@ async fn administrators_and_health_checks_get_in_whatever_others_do() {
     wait_for_metric(&server, EXECUTING, 1).await;
     assert_eq!(server.user("bob", &["editors"]).await.post(CONFIG_MAPS, &json!({})).await.code, 429);
     assert_eq!(server.admin().await.post(CONFIG_MAPS, &json!({"metadata": {"name": "a"}})).await.code, 201);
-    assert_eq!(server.nobody().await.get("/readyz").await.code, 200);
+    assert_eq!(server.anonymous().await.get("/readyz").await.code, 200);
     stalled.write_all(b"2\r\n{}\r\n0\r\n\r\n").await.expect("sent");
     assert!(read_head(&mut stalled).await.starts_with("HTTP/1.1 422"), "what waited for its body goes on");
 }
@@ -172,7 +172,7 @@ async fn connections_of_a_user_are_bounded() {
     let mut first = Client::connect(&server, Some(&alice), Protocol::Http1).await;
     assert_eq!(first.get("/version").await.code, 200);
     ends(&mut connect(&server, Some(&alice), Protocol::Http1).await).await;
-    let (mut second, mut third) = (server.user("bob", &[]).await, server.nobody().await);
+    let (mut second, mut third) = (server.user("bob", &[]).await, server.anonymous().await);
     assert_eq!((second.get("/version").await.code.as_u16(), third.get("/version").await.code.as_u16()), (200, 200));
     assert_eq!(first.get("/version").await.code, 200);
 }
@@ -187,14 +187,14 @@ async fn anonymous_connections_shut_out_no_authenticated_client() {
     .await;
     let mut alice = server.user("alice", &[]).await;
     assert_eq!(alice.get("/version").await.code, 200);
-    let mut carol = server.nobody().await;
+    let mut carol = server.anonymous().await;
     assert_eq!(carol.send(Method::GET, "/version", &token, "").await.code, 200);
     let mut strangers = Vec::new();
     for _ in 0..4 {
         strangers.push(TcpStream::connect(server.address).await.expect("it listens"));
         strangers.push(connect(&server, None, Protocol::Http2).await.into_inner().0);
         // A client that has its response is idle too.
-        assert_eq!(server.nobody().await.get("/version").await.code, 200);
+        assert_eq!(server.anonymous().await.get("/version").await.code, 200);
         // Another client connects.
         assert_eq!(server.user("bob", &[]).await.get("/version").await.code, 200);
     }
@@ -453,7 +453,7 @@ async fn a_stop_waits_for_no_stranger() {
     half.write_all(b"GET /version HTTP/1.1\r\nhost:").await.expect("sent");
     let body = stalled_post(&server, None, "content-length: 10").await;
     // The server is handling each of them.
-    assert_eq!(server.nobody().await.get("/version").await.code, 200);
+    assert_eq!(server.anonymous().await.get("/version").await.code, 200);
     let begun = Instant::now();
     server.stop().await.expect("no panic");
     assert!(begun.elapsed() < Duration::from_secs(8), "{:?}", begun.elapsed());

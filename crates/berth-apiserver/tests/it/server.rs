@@ -17,7 +17,7 @@ fn config_map(name: &str, data: &str) -> Value {
 #[tokio::test]
 async fn anonymous_clients_see_health_and_version_only() {
     let server = TestServer::start().await;
-    let mut client = server.nobody().await;
+    let mut client = server.anonymous().await;
     for path in ["/healthz", "/livez", "/readyz"] {
         let answer = client.get(path).await;
         assert_eq!((answer.code.as_u16(), answer.text().as_str()), (200, "ok"), "{path}");
@@ -33,10 +33,10 @@ async fn anonymous_clients_see_health_and_version_only() {
 #[tokio::test]
 async fn tokens_and_certificates_prove_who_asks() {
     let server = TestServer::start().await;
-    let mut nobody = server.nobody().await;
+    let mut anonymous = server.anonymous().await;
     let good = format!("Bearer {}", server.pki.admin_token);
-    assert_eq!(nobody.send(Method::GET, CONFIG_MAPS, &[("authorization", &good)], "").await.code, 200);
-    let refused = nobody.send(Method::GET, CONFIG_MAPS, &[("authorization", "Bearer wrong")], "").await;
+    assert_eq!(anonymous.send(Method::GET, CONFIG_MAPS, &[("authorization", &good)], "").await.code, 200);
+    let refused = anonymous.send(Method::GET, CONFIG_MAPS, &[("authorization", "Bearer wrong")], "").await;
     assert_eq!((refused.code.as_u16(), refused.json()["message"].as_str()), (401, Some("Unauthorized")));
     assert_eq!(refused.json().get("details"), None);
 

@@ -34,7 +34,7 @@ struct Entry {
     since: Option<Timestamp>,
     last: Option<Result<Answer, NoAnswer>>,
     failures: u32,
-    stand: QuestionState,
+    state: QuestionState,
 }
 
 /// The state of a question.
@@ -72,7 +72,7 @@ impl QuestionQueue {
             return false;
         }
         if let Some(entry) = self.entries.remove(key) {
-            if let QuestionState::Due(at) = entry.stand {
+            if let QuestionState::Due(at) = entry.state {
                 self.leave_line(key, at);
             }
             if entry.since.is_some() {
@@ -81,7 +81,7 @@ impl QuestionQueue {
         }
         let Some(question) = question else { return false };
         let at = self.resting.get(key).map_or(now, |until| now.max(*until));
-        let entry = Entry { question: question.clone(), since: None, last: None, failures: 0, stand: QuestionState::Due(at) };
+        let entry = Entry { question: question.clone(), since: None, last: None, failures: 0, state: QuestionState::Due(at) };
         self.entries.insert(key.clone(), entry);
         self.join_line(key, at);
         true
@@ -103,7 +103,7 @@ impl QuestionQueue {
         self.attempts += 1;
         let number = self.attempts;
         let entry = self.entries.get_mut(&key).expect("what stands in a line is wanted");
-        entry.stand = QuestionState::Out(number);
+        entry.state = QuestionState::Out(number);
         entry.since.get_or_insert(now);
         *self.out.entry(namespace.clone()).or_default() += 1;
         self.served = Some(namespace);
@@ -123,18 +123,18 @@ impl QuestionQueue {
             _ => drop(self.out.remove(namespace)),
         }
         let Some(entry) = self.entries.get_mut(&attempt.key) else { return false };
-        if !matches!(entry.stand, QuestionState::Out(number) if number == attempt.number) {
+        if !matches!(entry.state, QuestionState::Out(number) if number == attempt.number) {
             return false;
         }
         let is_news = entry.last != Some(answered);
         entry.last = Some(answered);
         if answered.is_ok() {
-            entry.stand = QuestionState::Answered;
+            entry.state = QuestionState::Answered;
             return is_news;
         }
         let at = now.checked_add(back_off(entry.failures)).unwrap_or(Timestamp::MAX);
         entry.failures = entry.failures.saturating_add(1);
-        entry.stand = QuestionState::Due(at);
+        entry.state = QuestionState::Due(at);
         self.join_line(&attempt.key, at);
         is_news
     }

@@ -44,10 +44,10 @@ fn check(changes: Vec<Vec<Decoded<Thing>>>, wanted: &[(&str, &str)], wanted_revi
 
 #[test]
 fn caches_that_notify_each_other_are_freed_with_their_process() {
-    let world = TestEnv::default();
+    let test_env = TestEnv::default();
     let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
     for is_polled in [false, true] {
-        let (_, process) = world.another();
+        let (_, process) = test_env.another();
         let pair = ["a", "b"].map(|plural| Arc::new(Cache::<Thing>::new(GroupResource::from_static("", plural))));
         for (cache, other) in pair.iter().zip(pair.iter().rev()) {
             let held = Arc::clone(other);
@@ -56,7 +56,7 @@ fn caches_that_notify_each_other_are_freed_with_their_process() {
         }
         let left = pair.map(|cache| Arc::downgrade(&cache));
         if is_polled {
-            world.run_for(SignedDuration::ZERO);
+            test_env.run_for(SignedDuration::ZERO);
         }
         assert!(left.iter().all(|cache| cache.upgrade().is_some()));
         process.kill();

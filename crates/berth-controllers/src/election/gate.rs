@@ -2,7 +2,7 @@
 
 use super::Elapsed;
 use crate::{ClusterError, lock};
-use berth_api::tenure::Tenure;
+use berth_api::fencing::FencingToken;
 use event_listener::Event;
 use std::sync::{
     Arc, Mutex,
@@ -29,17 +29,17 @@ struct GateState {
     left: Event,
 }
 
-/// The present tenure and its end.
+/// The present term and its end.
 #[derive(Clone, Debug)]
 pub(super) struct Lead {
     pub(super) until: Elapsed,
-    pub(super) tenure: Arc<Tenure>,
+    pub(super) fencing_token: Arc<FencingToken>,
 }
 
 /// A write in progress. It ends when this is dropped.
 pub struct Pass {
     state: Arc<GateState>,
-    tenure: Arc<Tenure>,
+    fencing_token: Arc<FencingToken>,
 }
 
 impl Gate {
@@ -63,7 +63,7 @@ impl Gate {
         let lead = lead.as_ref().filter(|lead| self.now() < lead.until);
         let lead = lead.ok_or_else(|| ClusterError::Busy { message: "another one may be the leader now".to_owned(), retry_after: None })?;
         self.state.inside.fetch_add(1, Ordering::SeqCst);
-        Ok(Pass { state: Arc::clone(&self.state), tenure: Arc::clone(&lead.tenure) })
+        Ok(Pass { state: Arc::clone(&self.state), fencing_token: Arc::clone(&lead.fencing_token) })
     }
 
     /// Whether a write could begin now.
@@ -72,7 +72,7 @@ impl Gate {
         lock(&self.state.lead).as_ref().is_some_and(|lead| self.now() < lead.until)
     }
 
-    /// Opens the gate for a tenure. `None` shuts it.
+    /// Opens the gate for a term. `None` shuts it.
     pub(super) fn set(&self, lead: Option<Lead>) {
         *lock(&self.state.lead) = lead;
     }
@@ -90,10 +90,10 @@ impl Gate {
 }
 
 impl Pass {
-    /// The tenure in which the write may happen.
+    /// The term in which the write may happen.
     #[must_use]
-    pub fn tenure(&self) -> &Arc<Tenure> {
-        &self.tenure
+    pub fn fencing_token(&self) -> &Arc<FencingToken> {
+        &self.fencing_token
     }
 }
 
@@ -115,13 +115,14 @@ mod tests {
         let time = Arc::new(AtomicU64::new(5));
         let own = Arc::clone(&time);
         let gate = Gate::new(Arc::new(move || Duration::from_secs(own.load(Ordering::Relaxed))));
-        let lead =
-            |seconds, tenure: &str| Some(Lead { until: Duration::from_secs(seconds), tenure: Arc::new(tenure.parse().expect("a tenure")) });
+        let lead = |seconds, fencing_token: &str| {
+            Some(Lead { until: Duration::from_secs(seconds), fencing_token: Arc::new(fencing_token.parse().expect("a fencing token")) })
+        };
         assert!(gate.enter().is_err() && !gate.is_open(), "it begins shut");
         gate.set(lead(10, "a/b;c;1"));
         assert!(gate.is_open());
         let inside = gate.enter().expect("it is open");
-        assert_eq!(inside.tenure().to_string(), "a/b;c;1");
+        assert_eq!(inside.fencing_token().to_string(), "a/b;c;1");
         assert!(gate.at_rest().now_or_never().is_none());
         // The machine was suspended, and nothing has shut the gate.
         time.store(10, Ordering::Relaxed);
@@ -129,7 +130,7 @@ mod tests {
         drop(inside);
         assert!(gate.at_rest().now_or_never().is_some());
         gate.set(lead(20, "a/b;c;2"));
-        assert_eq!(gate.enter().expect("it is open").tenure().transitions, 2);
+        assert_eq!(gate.enter().expect("it is open").fencing_token().transitions, 2);
         gate.set(None);
         assert!(gate.enter().is_err() && gate.at_rest().now_or_never().is_some());
     }

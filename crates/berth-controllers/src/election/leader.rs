@@ -1,11 +1,11 @@
-//! Leadership: executes an [`Election`] on a cluster, with a gate that shuts when the tenure ends.
+//! Leadership: executes an [`Election`] on a cluster, with a gate that shuts when the term ends.
 
 use super::{
     Claim, Elapsed, Election, Move, Observed, Outcome, Pulse, Record, Sign, Timing,
     gate::{Gate, Lead, RunningTime},
 };
 use crate::{Cluster, ClusterError, RawObject};
-use berth_api::{decode::Codec, tenure::Tenure};
+use berth_api::{decode::Codec, fencing::FencingToken};
 use berth_env::Env;
 use berth_identity::{ObjectKey, Revision};
 use berth_workloads::resources::LEASES;
@@ -19,7 +19,7 @@ use serde_json::json;
 use std::{mem, pin::pin, sync::Arc, time::Duration};
 
 /// How often [`Leader::take`] reads a lease.
-const LOOK_AGAIN: Duration = Duration::from_millis(500);
+const READ_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The lease and the candidate.
 #[derive(Clone, Debug)]
@@ -36,7 +36,7 @@ pub struct Candidacy {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// The caller stopped it.
-    Told,
+    Stopped,
     /// The lease could not be renewed in time, or another candidate holds it. Nothing more may be done.
     Lost,
 }
@@ -61,7 +61,7 @@ impl Leader {
         while candidate.election.acts_until().is_none() {
             match candidate.next() {
                 Move::Wait(until) => candidate.wait(until).await,
-                other => candidate.carry_out(other).await,
+                other => candidate.execute(other).await,
             }
         }
         Self { candidate }
@@ -76,10 +76,10 @@ impl Leader {
         let mut candidate = Candidate::new(cluster, env, running, candidacy);
         let mut pulse = Pulse::default();
         loop {
-            match candidate.look().await {
+            match candidate.read_lease().await {
                 Ok(found) => {
                     let lease = found.as_ref().map(|(record, _)| record);
-                    candidate.tell(lease.map_or("", |record| &record.holder));
+                    candidate.log_holder(lease.map_or("", |record| &record.holder));
                     // An unanswered write has acquired the lease: no other process has this identity, so there is no holder to wait for.
                     let is_own = lease.is_some_and(|record| record.holder == candidate.identity);
                     let now = candidate.gate.now();
@@ -94,11 +94,11 @@ impl Leader {
             if candidate.gate.is_open() {
                 return Ok(Self { candidate });
             }
-            sleep(&candidate.env, LOOK_AGAIN).await;
+            sleep(&candidate.env, READ_INTERVAL).await;
         }
     }
 
-    /// The gate, which shuts when the tenure ends.
+    /// The gate, which shuts when the term ends.
     #[must_use]
     pub fn gate(&self) -> Gate {
         self.candidate.gate.clone()
@@ -111,14 +111,14 @@ impl Leader {
             match self.candidate.next() {
                 Move::Wait(until) => {
                     if let Either::Left(_) = select(&mut stop, pin!(self.candidate.wait(until))).await {
-                        return End::Told;
+                        return End::Stopped;
                     }
                 }
                 Move::Stop => {
                     self.candidate.gate.set(None);
                     return End::Lost;
                 }
-                other => self.candidate.carry_out(other).await,
+                other => self.candidate.execute(other).await,
             }
         }
     }
@@ -130,7 +130,7 @@ impl Leader {
         while self.keep(&mut stop).await == End::Lost {
             tracing::warn!(lease = %self.candidate.lease, "the lease could not be renewed in time: the controllers write nothing until it is");
             let regained = match select(&mut stop, pin!(self.candidate.regain())).await {
-                Either::Left(_) => return End::Told,
+                Either::Left(_) => return End::Stopped,
                 Either::Right((regained, _)) => regained,
             };
             if !regained {
@@ -138,7 +138,7 @@ impl Leader {
             }
             tracing::info!(lease = %self.candidate.lease, "the lease is renewed");
         }
-        End::Told
+        End::Stopped
     }
 
     /// Starts nothing more, and releases the lease after all writes in progress have ended. If they take longer than the lease is valid, it
@@ -169,17 +169,17 @@ struct Candidate {
     timing: Timing,
     election: Election,
     /// The holder that was logged last.
-    told: String,
+    logged_holder: String,
 }
 
 impl Candidate {
     fn new(cluster: Arc<dyn Cluster>, env: Env, running: RunningTime, Candidacy { lease, identity, timing }: Candidacy) -> Self {
         let (gate, election) = (Gate::new(running), Election::new(identity.clone(), timing));
-        Self { cluster, env, gate, lease, identity, timing, election, told: String::new() }
+        Self { cluster, env, gate, lease, identity, timing, election, logged_holder: String::new() }
     }
 
     /// Reads the lease.
-    async fn look(&self) -> Result<Option<(Record, Revision)>, ClusterError> {
+    async fn read_lease(&self) -> Result<Option<(Record, Revision)>, ClusterError> {
         let found = within(&self.env, self.limit(self.gate.now()), self.cluster.get(LEASES, &self.lease)).await;
         found.unwrap_or_else(|| Err(ClusterError::Unknown("no answer in time".to_owned())))?.as_ref().map(record).transpose()
     }
@@ -200,7 +200,7 @@ impl Candidate {
             return false;
         }
         loop {
-            match self.look().await {
+            match self.read_lease().await {
                 Ok(Some((record, revision))) if before == Some((record.holder.clone(), record.transitions)) => {
                     self.claim(Some((record, revision))).await;
                 }
@@ -210,7 +210,7 @@ impl Candidate {
             if self.gate.is_open() {
                 return true;
             }
-            sleep(&self.env, LOOK_AGAIN).await;
+            sleep(&self.env, READ_INTERVAL).await;
         }
     }
 
@@ -221,7 +221,7 @@ impl Candidate {
     }
 
     /// Executes a move that neither waits nor stops.
-    async fn carry_out(&mut self, next: Move) {
+    async fn execute(&mut self, next: Move) {
         let now = self.gate.now();
         match next {
             Move::Read => self.read().await,
@@ -235,11 +235,11 @@ impl Candidate {
     }
 
     async fn read(&mut self) {
-        let found = self.look().await;
+        let found = self.read_lease().await;
         let now = self.gate.now();
         match found {
             Ok(found) => {
-                self.tell(found.as_ref().map_or("", |(record, _)| &record.holder));
+                self.log_holder(found.as_ref().map_or("", |(record, _)| &record.holder));
                 self.election.read(found, now);
             }
             Err(error) => {
@@ -271,22 +271,22 @@ impl Candidate {
         let leads = self.election.acts_until().zip(self.election.transitions());
         let lead = leads.map(|(until, transitions)| {
             let (namespace, name) = (self.lease.namespace.to_string(), self.lease.name.to_string());
-            Lead { until, tenure: Arc::new(Tenure { namespace, name, holder: self.identity.clone(), transitions }) }
+            Lead { until, fencing_token: Arc::new(FencingToken { namespace, name, holder: self.identity.clone(), transitions }) }
         });
         self.gate.set(lead);
     }
 
-    /// How long a request may take: at most until the end of the tenure. A leader whose time is over may wait as long as a follower. With
+    /// How long a request may take: at most until the end of the term. A leader whose time is over may wait as long as a follower. With
     /// no time at all it would never learn that the lease is still its own.
     fn limit(&self, now: Elapsed) -> Duration {
         let left = self.election.acts_until().map(|until| until.saturating_sub(now)).filter(|left| !left.is_zero());
         left.unwrap_or(self.timing.renew_deadline())
     }
 
-    fn tell(&mut self, holder: &str) {
-        if self.told != holder {
+    fn log_holder(&mut self, holder: &str) {
+        if self.logged_holder != holder {
             tracing::info!(lease = %self.lease, holder, "who leads");
-            self.told = holder.to_owned();
+            self.logged_holder = holder.to_owned();
         }
     }
 }

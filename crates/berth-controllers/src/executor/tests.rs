@@ -51,18 +51,18 @@ fn plan(stages: Vec<Vec<Action>>) -> Plan {
     Plan { stages: stages.into_iter().map(|actions| Stage { actions }).collect(), ..Plan::default() }
 }
 
-fn executor(world: &TestEnv, cluster: &Arc<FakeCluster>) -> Executor {
+fn executor(test_env: &TestEnv, cluster: &Arc<FakeCluster>) -> Executor {
     let metrics = Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry"));
     let cluster: Arc<dyn Cluster> = Arc::<FakeCluster>::clone(cluster);
-    let events = Recorder::new(Arc::clone(&cluster), world.env(), metrics, "test");
-    Executor::new(cluster, world.env().rng, events)
+    let events = Recorder::new(Arc::clone(&cluster), test_env.env(), metrics, "test");
+    Executor::new(cluster, test_env.env().rng, events)
 }
 
 /// Executes a plan against a cluster with these answers. Returns the result and the calls, without the random suffixes of pods.
 fn run(plan: Plan, answer: impl FnMut(&str) -> Result<Value, ClusterError> + Send + 'static) -> (Execution, Vec<String>) {
-    let (world, cluster) = (TestEnv::default(), FakeCluster::new(answer));
-    let executor = executor(&world, &cluster);
-    let carried = world.block_on(async move { executor.carry_out("ns/web", plan).await });
+    let (test_env, cluster) = (TestEnv::default(), FakeCluster::new(answer));
+    let executor = executor(&test_env, &cluster);
+    let carried = test_env.block_on(async move { executor.execute("ns/web", plan).await });
     (carried, cluster.calls())
 }
 
@@ -116,9 +116,9 @@ fn a_name_that_is_taken_by_our_own_pod_is_success_and_by_another_is_retried() {
 #[test]
 fn a_create_of_unknown_outcome_is_repeated_under_the_same_name() {
     let (carried, first) = run(plan(vec![vec![pods(1)]]), |_| Err(unavailable()));
-    let (world, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
-    let executor = executor(&world, &cluster);
-    let settled = world.block_on(async move { executor.settle(carried.writes.unsettled).await });
+    let (test_env, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
+    let executor = executor(&test_env, &cluster);
+    let settled = test_env.block_on(async move { executor.settle(carried.writes.unsettled).await });
     assert_eq!(cluster.calls(), first);
     assert!(settled.error.is_none() && settled.writes.unsettled.is_empty() && settled.writes.revisions.contains_key(&PODS));
 }
@@ -126,9 +126,9 @@ fn a_create_of_unknown_outcome_is_repeated_under_the_same_name() {
 #[test]
 fn a_change_of_unknown_outcome_is_read_and_not_repeated() {
     let (carried, _) = run(plan(vec![vec![patch("a")]]), |_| Err(unavailable()));
-    let (world, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
-    let executor = executor(&world, &cluster);
-    let settled = world.block_on(async move { executor.settle(carried.writes.unsettled).await });
+    let (test_env, cluster) = (TestEnv::default(), FakeCluster::new(|_| Ok(json!({}))));
+    let executor = executor(&test_env, &cluster);
+    let settled = test_env.block_on(async move { executor.settle(carried.writes.unsettled).await });
     assert_eq!((cluster.calls(), settled.writes.revisions[&PODS]), (vec!["get pods a".to_owned()], Revision(101)));
 }
 

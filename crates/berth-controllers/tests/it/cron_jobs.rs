@@ -39,17 +39,17 @@ impl Running {
     }
 
     fn clock_now(&self) -> Timestamp {
-        self.world.env().clock.now()
+        self.test_env.env().clock.now()
     }
 
     fn seconds(&self, seconds: i64) {
-        self.world.run_for(SignedDuration::from_secs(seconds));
+        self.test_env.run_for(SignedDuration::from_secs(seconds));
     }
 
     /// Half a second of the next minute is over.
     fn next_minute(&self) {
         let left = 60_500 - self.clock_now().as_millisecond().rem_euclid(60_000);
-        self.world.run_for(SignedDuration::from_millis(left));
+        self.test_env.run_for(SignedDuration::from_millis(left));
     }
 
     /// The name of the Job of the present minute, or of one before it.
@@ -89,7 +89,7 @@ impl Running {
 
     fn patch_job_status(&self, job: &str, status: &Value) {
         let (cluster, key, patch) = (Arc::clone(&self.cluster), key(JOBS, job), json!({"status": status}));
-        self.world.block_on(async move { cluster.patch(JOBS, &key, Some(Subresource::Status), patch).await }).expect("a valid status");
+        self.test_env.block_on(async move { cluster.patch(JOBS, &key, Some(Subresource::Status), patch).await }).expect("a valid status");
     }
 
     /// Events as `reason: message`, without repetitions.
@@ -313,14 +313,14 @@ fn a_terminating_namespace_gets_no_more_jobs() {
     let job = running.name(0);
     let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new("team", &job));
     let hold = json!({"metadata": {"finalizers": ["example.com/hold"]}});
-    running.world.block_on(async move { cluster.patch(JOBS, &key, None, hold).await }).expect("it is there");
+    running.test_env.block_on(async move { cluster.patch(JOBS, &key, None, hold).await }).expect("it is there");
     running.delete(NAMESPACES, "team", None);
     running.next_minute();
     running.next_minute();
     assert_eq!((running.jobs(), running.list(CRON_JOBS).len(), running.count_events("FailedCreate")), (vec![job.clone()], 0, 0));
     let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new("team", &job));
     running
-        .world
+        .test_env
         .block_on(async move { cluster.patch(JOBS, &key, None, json!({"metadata": {"finalizers": null}})).await })
         .expect("it is there");
     running.settle();
@@ -373,7 +373,7 @@ fn a_deletion_of_the_last_job_does_not_start_its_time_again_after_a_restart() {
     process.kill();
     let (cluster, key) = (Arc::clone(&running.cluster), key(JOBS, &running.name(0)));
     let params = DeleteParams { propagation: Some(Propagation::Background), ..DeleteParams::default() };
-    running.world.block_on(async move { cluster.delete(JOBS, &key, params).await }).expect("it is there");
+    running.test_env.block_on(async move { cluster.delete(JOBS, &key, params).await }).expect("it is there");
     let _restarted = running.run_controllers_in_a_process(Arc::clone(&running.cluster) as Arc<dyn Cluster>, "cronjob");
     assert_eq!((running.jobs(), running.listed()), (vec![], vec![]));
 }

@@ -21,7 +21,7 @@ pub(super) struct Faulty {
 impl Faulty {
     /// A cluster that does not fail yet.
     pub(super) fn of(running: &Running) -> Self {
-        let (api, clock) = (Arc::clone(&running.cluster), running.world.env().clock);
+        let (api, clock) = (Arc::clone(&running.cluster), running.test_env.env().clock);
         Self { api, clock, holds_pods: Arc::default(), unknown_after: Mutex::default() }
     }
 

@@ -54,13 +54,13 @@ impl Running {
     /// The containers of this pod end with this code.
     fn end(&self, pod: &str, code: i32) {
         let phase = if code == 0 { "Succeeded" } else { "Failed" };
-        let (cluster, key, now) = (Arc::clone(&self.cluster), key(PODS, pod), self.world.env().clock.now());
+        let (cluster, key, now) = (Arc::clone(&self.cluster), key(PODS, pod), self.test_env.env().clock.now());
         let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let terminated = json!({"exitCode": code, "finishedAt": at, "startedAt": at});
         let container =
             json!({"name": "main", "image": "main", "imageID": "", "restartCount": 0, "ready": false, "state": {"terminated": terminated}});
         let patch = json!({"status": {"phase": phase, "containerStatuses": [container]}});
-        self.world.block_on(async move { cluster.patch(PODS, &key, Some(Subresource::Status), patch).await }).expect("it is there");
+        self.test_env.block_on(async move { cluster.patch(PODS, &key, Some(Subresource::Status), patch).await }).expect("it is there");
     }
 
     /// Ends all active pods.
@@ -91,7 +91,7 @@ impl Running {
     fn force_delete(&self, pod: &str) {
         let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, pod));
         let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-        self.world.block_on(async move { cluster.delete(PODS, &key, params).await }).expect("it is there");
+        self.test_env.block_on(async move { cluster.delete(PODS, &key, params).await }).expect("it is there");
         self.settle();
     }
 }
@@ -132,7 +132,7 @@ fn pods_of_an_indexed_job_have_each_index_once() {
 fn failures_delay_pods_until_the_backoff_limit_ends_the_job() {
     let running = Running::with_job(json!({"backoffLimit": 1}));
     running.end(&running.active()[0], 3);
-    running.world.run_for(SignedDuration::from_secs(5));
+    running.test_env.run_for(SignedDuration::from_secs(5));
     assert_eq!(running.active().len(), 0, "the first failure delays for 10 s");
     running.settle();
     assert_eq!(running.active().len(), 1);
@@ -151,10 +151,10 @@ fn a_restart_does_not_shorten_the_delay() {
     running.settle();
     for _ in 0..2 {
         running.end(&running.active()[0], 3);
-        running.world.run_for(SignedDuration::from_secs(21));
+        running.test_env.run_for(SignedDuration::from_secs(21));
     }
     running.end(&running.active()[0], 3);
-    running.world.run_for(SignedDuration::from_secs(1));
+    running.test_env.run_for(SignedDuration::from_secs(1));
     process.kill();
     let _restarted = running.run_controllers_in_a_process(Arc::clone(&running.cluster) as Arc<dyn Cluster>, "job");
     assert_eq!(running.active().len(), 0, "three failures delay for 40 s");
@@ -255,7 +255,7 @@ fn a_quota_holds_pods_of_a_job_back_until_it_gains_room() {
     running.settle();
     assert_eq!(running.active().len(), 1);
     running.patch(QUOTAS, "q", json!({"spec": {"hard": {"pods": "5"}}}));
-    running.world.run_for(SignedDuration::from_secs(1));
+    running.test_env.run_for(SignedDuration::from_secs(1));
     assert_eq!(running.active().len(), 3);
 }
 

@@ -90,7 +90,7 @@ fn goes_with_objects_whose_kind_comes_back_after(polls: usize, was_looked_at: bo
     let hold = |finalizers: Value| {
         let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new("shop", "m"));
         let patch = json!({"metadata": {"finalizers": finalizers}});
-        running.world.block_on(async move { cluster.patch(CONFIG_MAPS, &key, None, patch).await }).expect("a valid patch");
+        running.test_env.block_on(async move { cluster.patch(CONFIG_MAPS, &key, None, patch).await }).expect("a valid patch");
     };
     if was_looked_at {
         hold(json!(["example.com/hold"]));
@@ -100,7 +100,7 @@ fn goes_with_objects_whose_kind_comes_back_after(polls: usize, was_looked_at: bo
         running.settle();
         hold(Value::Null);
     }
-    running.world.poll(polls);
+    running.test_env.poll(polls);
     let namespace = running.cluster.get(NAMESPACES, &key(NAMESPACES, "shop")).now_or_never().expect("memory answers at once");
     let is_there = namespace.expect("an answer").is_some();
     running.add_widgets();
@@ -118,7 +118,7 @@ fn a_namespace_goes_whose_last_objects_are_of_a_kind_that_is_served_no_more() {
     running.create(Some("shop"), &a_widget("w", None));
     let finalizers = json!({"metadata": {"finalizers": ["example.com/hold"]}});
     let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new("shop", "w"));
-    running.world.block_on(async move { cluster.patch(WIDGETS, &key, None, finalizers).await }).expect("a valid patch");
+    running.test_env.block_on(async move { cluster.patch(WIDGETS, &key, None, finalizers).await }).expect("a valid patch");
     running.delete(NAMESPACES, "shop", None);
     running.settle();
     assert!(running.names(NAMESPACES).contains(&"shop".to_owned()), "the widget is held");
@@ -200,7 +200,7 @@ fn a_quota_counts_what_there_is_of_an_added_kind() {
 #[test]
 fn the_cache_of_a_kind_is_there_for_as_long_as_that_is_served() {
     let running = Running::start("-*");
-    let (env, metrics) = (running.world.env(), Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry")));
+    let (env, metrics) = (running.test_env.env(), Arc::new(Metrics::new(&prometheus::Registry::new()).expect("an empty registry")));
     let (caches, told) = (Arc::new(MetaCaches::default()), Arc::<Mutex<Vec<String>>>::default());
     let seen = Arc::clone(&told);
     caches.on_kind(move |kind, cache| {

@@ -9,7 +9,7 @@ const LAG_MAX: Duration = Duration::from_secs(10);
 #[test]
 fn a_cache_whose_watch_brings_nothing_is_reported_until_it_has_caught_up() {
     let running = Running::start("-*");
-    let env = running.world.env();
+    let env = running.test_env.env();
     let cluster = Arc::new(Faulty::of(&running));
     let faulty = Arc::clone(&cluster);
     running.run_controllers_over(Arc::<Faulty>::clone(&cluster), "*", Arc::default());
@@ -25,7 +25,7 @@ fn a_cache_whose_watch_brings_nothing_is_reported_until_it_has_caught_up() {
     running.settle();
     assert_eq!(behind(), Vec::<&str>::new(), "nothing was written that it could miss");
     running.create(Some("default"), &deployment("other", 1));
-    running.world.run_for(SignedDuration::from_secs(9));
+    running.test_env.run_for(SignedDuration::from_secs(9));
     assert_eq!(behind(), Vec::<&str>::new(), "it may be on its way");
     running.settle();
     assert_eq!(behind(), ["pods"]);

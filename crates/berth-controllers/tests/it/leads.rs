@@ -38,11 +38,11 @@ fn take(running: &Running, identity: &str) -> (Result<Leader, Lives>, SignedDura
 }
 
 fn take_over(cluster: Arc<dyn Cluster>, running: &Running, identity: &str) -> (Result<Leader, Lives>, SignedDuration) {
-    let (env, _) = running.world.another();
+    let (env, _) = running.test_env.another();
     let (clock, since) = (Arc::clone(&env.clock), env.clock.now());
     let counted = Arc::new(move || Duration::try_from(clock.now().duration_since(since)).expect("time goes on"));
     let candidacy = Candidacy { lease: ObjectKey::new(LEASE.0, LEASE.1), identity: identity.to_owned(), timing: Timing::default() };
-    let taken = running.world.block_on(Leader::take(cluster, env.clone(), counted, candidacy));
+    let taken = running.test_env.block_on(Leader::take(cluster, env.clone(), counted, candidacy));
     (taken, env.clock.now().duration_since(since))
 }
 
@@ -64,7 +64,7 @@ fn write(running: &Running, cluster: &Arc<LocalCluster>, name: &str) -> Result<(
     let metadata = ObjectMeta { name: Some(name.to_owned()), namespace: Some("default".to_owned()), ..ObjectMeta::default() };
     let object: Box<dyn Object> = Box::new(ConfigMap { metadata, ..ConfigMap::default() });
     let cluster = Arc::clone(cluster);
-    running.world.block_on(async move { cluster.create(object).await.map(drop) })
+    running.test_env.block_on(async move { cluster.create(object).await.map(drop) })
 }
 
 fn is_shut(outcome: &Result<(), ClusterError>) -> bool {
@@ -89,9 +89,9 @@ fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
     assert_eq!((holder(&running), took), (held_by("killed", 0), seconds(0)));
     let late = cluster_of(&running, &killed);
     write(&running, &late, "in-time").expect("it leads");
-    let (env, process) = running.world.another();
+    let (env, process) = running.test_env.another();
     let _ = hold(killed, &env);
-    running.world.run_for(seconds(21));
+    running.test_env.run_for(seconds(21));
     process.kill();
 
     let (next, took) = take(&running, "next");
@@ -102,7 +102,7 @@ fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
     assert!(matches!(&refused, Err(ClusterError::Conflict(why)) if why.ends_with("another may lead")), "{refused:?}");
     write(&running, &cluster_of(&running, &next), "of-the-next").expect("it leads");
 
-    running.world.block_on(next.release());
+    running.test_env.block_on(next.release());
     let (last, took) = take(&running, "last");
     assert!(last.is_ok());
     assert_eq!((holder(&running), took), (held_by("last", 2), seconds(0)));
@@ -123,7 +123,7 @@ fn a_second_one_is_refused_while_the_first_lives() {
     let running = Running::start("-*");
     let first = take(&running, "first").0.expect("nobody leads");
     let cluster = cluster_of(&running, &first);
-    let ended = hold(first, &running.world.env());
+    let ended = hold(first, &running.test_env.env());
     let (second, took) = take(&running, "second");
     assert_eq!(second.err(), Some(Lives { holder: "first".to_owned() }));
     assert!(took < seconds(6), "{took}");
@@ -136,7 +136,7 @@ fn a_leader_that_could_not_renew_in_time_continues_unless_another_has_held_the_l
     let running = Running::start("-*");
     let leader = take(&running, "alone").0.expect("nobody leads");
     let cluster = cluster_of(&running, &leader);
-    let (env, process) = running.world.another();
+    let (env, process) = running.test_env.another();
     let ended = hold(leader, &env);
     running.run_controllers_over(Arc::<LocalCluster>::clone(&cluster), "deployment,replicaset", Arc::default());
     running.create(Some("default"), &deployment("web", 2));
@@ -144,7 +144,7 @@ fn a_leader_that_could_not_renew_in_time_continues_unless_another_has_held_the_l
     assert_eq!(running.count(PODS), 2);
 
     process.pause();
-    running.world.run_for(seconds(11));
+    running.test_env.run_for(seconds(11));
     running.patch(DEPLOYMENTS, "web", json!({"spec": {"replicas": 3}}));
     running.settle();
     assert!(is_shut(&write(&running, &cluster, "b")));
@@ -158,11 +158,11 @@ fn a_leader_that_could_not_renew_in_time_continues_unless_another_has_held_the_l
     );
 
     process.pause();
-    running.world.run_for(seconds(11));
+    running.test_env.run_for(seconds(11));
     let (other, _) = take(&running, "other");
     assert!(other.is_ok());
     process.resume();
-    running.world.run_for(seconds(1));
+    running.test_env.run_for(seconds(1));
     assert_eq!((holder(&running), *lock(&ended)), (held_by("other", 1), Some(End::Lost)));
     assert!(is_shut(&write(&running, &cluster, "c")));
 }
@@ -176,13 +176,13 @@ fn who_could_not_learn_of_its_renewals_goes_on_as_soon_as_it_can() {
         let faulty = Arc::new(Faulty::of(&running));
         let leader = take_over(Arc::<Faulty>::clone(&faulty), &running, "alone").0.expect("nobody leads");
         let cluster = cluster_of(&running, &leader);
-        let ended = hold(leader, &running.world.env());
-        running.world.run_for(seconds(5));
+        let ended = hold(leader, &running.test_env.env());
+        running.test_env.run_for(seconds(5));
         faulty.lose_answers_after(seconds(late));
-        running.world.run_for(seconds(lasts));
+        running.test_env.run_for(seconds(lasts));
         faulty.lose_answers_after(seconds(0));
         // The last unanswered renewal, and one more.
-        running.world.run_for(seconds(late + 5));
+        running.test_env.run_for(seconds(late + 5));
         assert_eq!((holder(&running), *lock(&ended)), (held_by("alone", 0), None), "{late} s late for {lasts} s");
         write(&running, &cluster, "a").unwrap_or_else(|error| panic!("{late} s late for {lasts} s: {error}"));
     }

@@ -49,7 +49,7 @@ const SETTLE: SignedDuration = SignedDuration::from_secs(20);
 const PROVISION_LATENCY: Duration = Duration::from_secs(30);
 
 struct Running {
-    world: TestEnv,
+    test_env: TestEnv,
     registry: Registry,
     cluster: Arc<LocalCluster>,
     metrics: Mutex<Vec<Arc<Metrics>>>,
@@ -68,16 +68,16 @@ impl Running {
     /// Starts over a store with this quota in bytes.
     fn start_within(quota: Option<u64>, controllers: &str, api_gates: &str, controller_gates: &str) -> Self {
         let gates = |text: &str| Arc::new(FeatureGates::parse(text).expect("known gates"));
-        let world = TestEnv::default();
-        world.run_for(SignedDuration::from_secs(1_800_000_000));
-        let env: Env = world.env();
+        let test_env = TestEnv::default();
+        test_env.run_for(SignedDuration::from_secs(1_800_000_000));
+        let env: Env = test_env.env();
         let table = Arc::new(ResourceTable::default());
         let store = Arc::new(MemoryStore::new(Arc::clone(&table), 1 << 26).with_quota(quota));
         let registry = Registry::new(store, table, Arc::clone(&env.clock), Arc::clone(&env.rng), gates(api_gates));
         let cluster = Arc::new(LocalCluster::new(registry.clone(), env.clone()));
         let bootstrap = registry.clone();
-        world.block_on(async move { bootstrap.bootstrap().await }).expect("an empty store");
-        let running = Self { world, registry, cluster, metrics: Mutex::default() };
+        test_env.block_on(async move { bootstrap.bootstrap().await }).expect("an empty store");
+        let running = Self { test_env, registry, cluster, metrics: Mutex::default() };
         running.run_controllers(controllers, gates(controller_gates));
         running
     }
@@ -94,13 +94,13 @@ impl Running {
 
     /// The same, with controllers that stop where another controller acts, or do not check for it.
     fn run_controllers_as(&self, cluster: Arc<dyn Cluster>, controllers: &str, gates: Arc<FeatureGates>, second_writers: SecondWriters) {
-        self.run_controllers_with(self.world.env(), cluster, controllers, gates, second_writers);
+        self.run_controllers_with(self.test_env.env(), cluster, controllers, gates, second_writers);
         self.settle();
     }
 
     /// Runs them in a separate process, which can be killed.
     fn run_controllers_in_a_process(&self, cluster: Arc<dyn Cluster>, controllers: &str) -> Process {
-        let (env, process) = self.world.another();
+        let (env, process) = self.test_env.another();
         self.run_controllers_with(env, cluster, controllers, Arc::default(), SecondWriters::Ignore);
         self.settle();
         process
@@ -135,7 +135,7 @@ impl Running {
     }
 
     fn settle(&self) {
-        self.world.run_for(SETTLE);
+        self.test_env.run_for(SETTLE);
         assert!(!lock(&self.metrics).iter().any(|metrics| metrics.has_panics()), "a look panicked");
     }
 
@@ -146,7 +146,7 @@ impl Running {
             registry.resources().by_kind(&GroupVersionKind::as_written(text("apiVersion"), text("kind"))).cloned().expect("served");
         let at = Collection { resource, namespace: namespace.map(str::to_owned) };
         let body = Body::Json(object.to_string().into_bytes());
-        self.world
+        self.test_env
             .block_on(async move { registry.create(&Actor::System, &at, body, &WriteOptions::default()).await })
             .expect("a valid object");
     }
@@ -155,7 +155,7 @@ impl Running {
         let registry = self.registry.clone();
         let resource = registry.resources().by_name(&resource).cloned().expect("served");
         let at = Collection { resource, namespace: None };
-        let list = self.world.block_on(async move { registry.list(&Actor::System, &at, &ListOptions::default()).await });
+        let list = self.test_env.block_on(async move { registry.list(&Actor::System, &at, &ListOptions::default()).await });
         let items = list.expect("a list").items;
         items.iter().map(|entry| serde_json::from_slice(&entry.value).expect("stored JSON")).collect()
     }
@@ -166,13 +166,13 @@ impl Running {
 
     fn patch(&self, resource: GroupResource, name: &str, patch: Value) {
         let (cluster, key) = (Arc::clone(&self.cluster), key(resource.clone(), name));
-        self.world.block_on(async move { cluster.patch(resource, &key, None, patch).await }).expect("a valid patch");
+        self.test_env.block_on(async move { cluster.patch(resource, &key, None, patch).await }).expect("a valid patch");
     }
 
     fn delete(&self, resource: GroupResource, name: &str, propagation: Option<Propagation>) {
         let (cluster, key) = (Arc::clone(&self.cluster), key(resource.clone(), name));
         let params = DeleteParams { propagation, ..DeleteParams::default() };
-        self.world.block_on(async move { cluster.delete(resource, &key, params).await }).expect("it is there");
+        self.test_env.block_on(async move { cluster.delete(resource, &key, params).await }).expect("it is there");
     }
 
     fn events(&self) -> Vec<(String, String)> {
@@ -356,7 +356,7 @@ fn a_namespace_keeps_the_rest_until_its_last_pod_is_gone() {
     let release = |resource: GroupResource, name: &str| {
         let (cluster, key) = (Arc::clone(&running.cluster), ObjectKey::new("team", name));
         running
-            .world
+            .test_env
             .block_on(async move { cluster.patch(resource, &key, None, json!({"metadata": {"finalizers": null}})).await })
             .expect("valid");
         running.settle();
@@ -401,8 +401,8 @@ fn pods_of_a_node_that_is_gone_are_removed_and_replaced() {
     let pod = running.list(PODS)[0]["metadata"].clone();
     let (cluster, key) = (Arc::clone(&running.cluster), key(PODS, pod["name"].as_str().unwrap_or_default()));
     let uid = pod["uid"].as_str().unwrap_or_default().into();
-    running.world.block_on(async move { cluster.bind(&key, &uid, "no-such-node").await }).expect("an unbound pod");
-    running.world.run_for(SignedDuration::from_secs(90));
+    running.test_env.block_on(async move { cluster.bind(&key, &uid, "no-such-node").await }).expect("an unbound pod");
+    running.test_env.run_for(SignedDuration::from_secs(90));
     let pods = running.list(PODS);
     assert!(pods.len() == 2 && pods.iter().all(|other| other["metadata"]["uid"] != pod["uid"]));
 }
@@ -426,7 +426,7 @@ fn waiting_for_quota() -> Running {
 
 /// At most a second passes.
 fn a_second_later(running: &Running) -> usize {
-    running.world.run_for(SignedDuration::from_millis(900));
+    running.test_env.run_for(SignedDuration::from_millis(900));
     running.count(PODS)
 }
 
@@ -468,11 +468,11 @@ fn pods_that_went_one_after_another_have_their_places_taken_together() {
     let old = names();
     for name in &old[..3] {
         running.delete(PODS, name, None);
-        running.world.run_for(SignedDuration::from_millis(5));
+        running.test_env.run_for(SignedDuration::from_millis(5));
     }
     // The room of the first pod was available 15 ms ago.
     assert_eq!(running.count(PODS), 1);
-    running.world.run_for(SignedDuration::from_millis(30));
+    running.test_env.run_for(SignedDuration::from_millis(30));
     assert_eq!((running.count(PODS), names().iter().filter(|name| old.contains(name)).count()), (4, 1));
 }
 
@@ -542,7 +542,7 @@ fn sets_that_compete_for_a_quota_never_pass_it() {
         running.create(Some("default"), &deployment(name, 4));
     }
     for _ in 0..100 {
-        running.world.run_for(SignedDuration::from_millis(20));
+        running.test_env.run_for(SignedDuration::from_millis(20));
         assert!(running.count(PODS) <= 5);
     }
     assert_eq!(running.count(PODS), 5);

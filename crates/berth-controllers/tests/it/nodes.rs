@@ -15,12 +15,12 @@ const RENEWAL_SECONDS: i64 = 10;
 
 impl Running {
     fn now(&self) -> Timestamp {
-        self.world.env().clock.now()
+        self.test_env.env().clock.now()
     }
 
     fn patch_at(&self, resource: GroupResource, (namespace, name): (&str, &str), subresource: Option<Subresource>, patch: Value) {
         let (cluster, key) = (Arc::clone(&self.cluster), ObjectKey::new(namespace, name));
-        self.world.block_on(async move { cluster.patch(resource, &key, subresource, patch).await }).expect("a valid patch");
+        self.test_env.block_on(async move { cluster.patch(resource, &key, subresource, patch).await }).expect("a valid patch");
     }
 
     /// A kubelet registers its node, or reports again.
@@ -46,7 +46,7 @@ impl Running {
             for node in alive {
                 self.patch_at(LEASES, ("kube-node-lease", node), None, json!({"spec": {"renewTime": MicroTime(self.now())}}));
             }
-            self.world.run_for(SignedDuration::from_secs(left.min(RENEWAL_SECONDS)));
+            self.test_env.run_for(SignedDuration::from_secs(left.min(RENEWAL_SECONDS)));
             left -= RENEWAL_SECONDS;
         }
     }
@@ -57,7 +57,7 @@ impl Running {
             let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default().to_owned();
             let (key, uid) = (ObjectKey::new(text("namespace"), text("name")), text("uid").into());
             let (cluster, node) = (Arc::clone(&self.cluster), node.to_owned());
-            self.world.block_on(async move { cluster.bind(&key, &uid, &node).await }).expect("an unbound pod");
+            self.test_env.block_on(async move { cluster.bind(&key, &uid, &node).await }).expect("an unbound pod");
             let ready = json!({"type": "Ready", "status": "True"});
             let status = json!({"status": {"phase": "Running", "conditions": [ready]}});
             self.patch_at(PODS, (&text("namespace"), &text("name")), Some(Subresource::Status), status);
@@ -96,7 +96,7 @@ impl Running {
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}});
         let (registry, body) = (self.registry.clone(), Body::Json(eviction.to_string().into_bytes()));
         let options = WriteOptions::default();
-        self.world.block_on(async move { registry.create_subresource(&Actor::System, &target, body, &options).await }).map(drop)
+        self.test_env.block_on(async move { registry.create_subresource(&Actor::System, &target, body, &options).await }).map(drop)
     }
 
     /// `disruptionsAllowed`, `currentHealthy`, `desiredHealthy` and `expectedPods` of the only budget.

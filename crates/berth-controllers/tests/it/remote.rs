@@ -46,7 +46,7 @@ fn stored(resource: &GroupResource, version: &str) -> String {
 impl Remote {
     /// A cluster that has already received so many calls.
     pub(super) fn after(calls: u64, running: &Running) -> Self {
-        Self { api: Arc::clone(&running.cluster), clock: running.world.env().clock, calls: AtomicU64::new(calls) }
+        Self { api: Arc::clone(&running.cluster), clock: running.test_env.env().clock, calls: AtomicU64::new(calls) }
     }
 
     async fn read<T>(&self, call: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
@@ -152,7 +152,7 @@ impl Cluster for Remote {
 fn controllers_do_their_work_at_the_end_of_a_network() {
     let running = Running::start("-*");
     running.run_controllers_over(Arc::new(Remote::after(0, &running)), "*", Arc::default());
-    let settle = || running.world.run_for(SignedDuration::from_secs(120));
+    let settle = || running.test_env.run_for(SignedDuration::from_secs(120));
     let mut web = deployment("web", 3);
     web["spec"]["strategy"] = json!({"type": "Recreate"});
     running.create(Some("default"), &web);

@@ -24,7 +24,7 @@ impl Running {
         let status = json!({"status": {"phase": "Running", "podIP": address, "podIPs": [{"ip": address}],
             "conditions": [{"type": "Ready", "status": ready}]}});
         let subresource = Some(berth_registry::Subresource::Status);
-        self.world.block_on(async move { cluster.patch(PODS, &key, subresource, status).await }).expect("a valid status");
+        self.test_env.block_on(async move { cluster.patch(PODS, &key, subresource, status).await }).expect("a valid status");
     }
 
     /// Addresses in slices and Endpoints, ready ones and the others, of each Service.

@@ -75,10 +75,10 @@ impl Running {
             return;
         }
         let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, name));
-        self.world.block_on(async move { cluster.bind(&key, &uid, "node").await }).expect("an unbound pod");
+        self.test_env.block_on(async move { cluster.bind(&key, &uid, "node").await }).expect("an unbound pod");
         let fails = ["ImagePullBackOff", "CrashLoopBackOff"].contains(&image);
         let waiting = json!([{"name": "web", "image": image, "imageID": "", "restartCount": 0, "ready": false, "state": {"waiting": {"reason": image}}}]);
-        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": self.world.env().clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}]);
+        let ready = json!([{"type": "Ready", "status": "True", "lastTransitionTime": self.test_env.env().clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}]);
         let status = if fails {
             json!({"phase": "Pending", "containerStatuses": waiting})
         } else {
@@ -90,14 +90,14 @@ impl Running {
     fn patch_status(&self, pod: &str, status: Value) {
         let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, pod));
         let patch = json!({"status": status});
-        self.world.block_on(async move { cluster.patch(PODS, &key, Some(Subresource::Status), patch).await }).expect("a valid patch");
+        self.test_env.block_on(async move { cluster.patch(PODS, &key, Some(Subresource::Status), patch).await }).expect("a valid patch");
     }
 
     /// The containers of this pod have stopped.
     fn stop_pod(&self, name: &str) {
         let (cluster, key) = (Arc::clone(&self.cluster), key(PODS, name));
         let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-        self.world.block_on(async move { cluster.delete(PODS, &key, params).await }).expect("it is there");
+        self.test_env.block_on(async move { cluster.delete(PODS, &key, params).await }).expect("it is there");
         self.settle();
     }
 
@@ -290,7 +290,7 @@ fn where_only_the_controllers_know_recreate_it_is_refused() {
     let sets = resource::built_in().by_name(&GroupResource::from_static("apps", "statefulsets")).expect("served");
     let at = Collection { resource: Arc::clone(sets), namespace: Some("default".into()) };
     let body = Body::Json(set(json!({"updateStrategy": {"type": "Recreate"}})).to_string().into_bytes());
-    let answer = running.world.block_on(async move { registry.create(&Actor::System, &at, body, &WriteOptions::default()).await });
+    let answer = running.test_env.block_on(async move { registry.create(&Actor::System, &at, body, &WriteOptions::default()).await });
     let error = answer.expect_err("refused").to_string();
     assert!(error.contains(r#"spec.updateStrategy.type: Unsupported value: "Recreate""#), "{error}");
 }
@@ -358,7 +358,7 @@ fn an_orphaned_pod_that_has_ended_is_taken_over_and_replaced() {
     running.settle();
     let (cluster, key) = (Arc::clone(&running.cluster), key(PODS, "web-1"));
     let failed = json!({"status": {"phase": "Failed"}});
-    running.world.block_on(async move { cluster.patch(PODS, &key, Some(Subresource::Status), failed).await }).expect("it is there");
+    running.test_env.block_on(async move { cluster.patch(PODS, &key, Some(Subresource::Status), failed).await }).expect("it is there");
     let uid = |name: &str| {
         let pod = running.list(PODS).into_iter().find(|pod| text(pod, "/metadata/name") == name).expect("it is there");
         text(&pod, "/metadata/uid").to_owned()

@@ -60,7 +60,7 @@ impl Running {
     fn remove(&self, resource: GroupResource, name: &str) {
         let namespace = if resource == VOLUMES { "" } else { "default" };
         let (cluster, key) = (Arc::clone(&self.cluster), ObjectKey::new(namespace, name));
-        self.world.block_on(async move { cluster.delete(resource, &key, Default::default()).await }).expect("it is there");
+        self.test_env.block_on(async move { cluster.delete(resource, &key, Default::default()).await }).expect("it is there");
         self.settle();
     }
 
@@ -75,7 +75,7 @@ impl Running {
 fn a_claim_of_the_default_class_gets_a_volume_after_a_while() {
     let running = Running::start("*");
     running.create(Some("default"), &claim("data", &json!({})));
-    running.world.run_for(SignedDuration::try_from(PROVISION_LATENCY).expect("seconds") - SignedDuration::from_secs(1));
+    running.test_env.run_for(SignedDuration::try_from(PROVISION_LATENCY).expect("seconds") - SignedDuration::from_secs(1));
     assert_eq!(running.bindings(), ["data Pending -"]);
     running.settle();
     let made = format!("pvc-{}", running.list(CLAIMS)[0]["metadata"]["uid"].as_str().unwrap_or_default());
@@ -104,7 +104,7 @@ fn a_claim_in_use_stays_until_its_pods_are_gone_and_takes_its_volume_with_it() {
     running.create(Some("default"), &claim("data", &json!({})));
     running.create(Some("default"), &user("placed", "data", Some("node-0")));
     running.create(Some("default"), &user("unplaced", "data", None));
-    running.world.run_for(PROVISIONED);
+    running.test_env.run_for(PROVISIONED);
     running.remove(CLAIMS, "data");
     assert!(running.bindings()[0].starts_with("data Bound pvc-"), "{:?}", running.bindings());
     running.remove(VOLUMES, running.list(VOLUMES)[0]["metadata"]["name"].as_str().unwrap_or_default());
@@ -112,7 +112,7 @@ fn a_claim_in_use_stays_until_its_pods_are_gone_and_takes_its_volume_with_it() {
     let key = ObjectKey::new("default", "placed");
     let cluster = Arc::clone(&running.cluster);
     let params = DeleteParams { grace_period_seconds: Some(0), ..DeleteParams::default() };
-    running.world.block_on(async move { cluster.delete(PODS, &key, params).await }).expect("it is there");
+    running.test_env.block_on(async move { cluster.delete(PODS, &key, params).await }).expect("it is there");
     running.settle();
     assert_eq!(running.bindings(), Vec::<String>::new());
 }
@@ -122,12 +122,12 @@ fn a_replace_without_finalizers_leaves_a_claim_in_use_protected() {
     let running = Running::start("*,-podgc,-nodelifecycle");
     running.create(Some("default"), &claim("data", &json!({})));
     running.create(Some("default"), &user("placed", "data", Some("node-0")));
-    running.world.run_for(PROVISIONED);
+    running.test_env.run_for(PROVISIONED);
     let volume = running.list(VOLUMES)[0]["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     for (resource, namespace, name) in [(CLAIMS, "default", "data"), (VOLUMES, "", volume.as_str())] {
         let (cluster, of, key) = (Arc::clone(&running.cluster), resource.clone(), ObjectKey::new(namespace, name));
         let patch = json!({"metadata": {"finalizers": null}});
-        running.world.block_on(async move { cluster.patch(of, &key, None, patch).await }).expect("a valid patch");
+        running.test_env.block_on(async move { cluster.patch(of, &key, None, patch).await }).expect("a valid patch");
         running.settle();
         running.remove(resource, name);
     }
@@ -152,7 +152,7 @@ fn a_retained_volume_is_released_and_free_again_when_its_claim_ref_is_removed() 
     let key = ObjectKey::cluster_scoped("keep");
     let cluster = Arc::clone(&running.cluster);
     let patch = json!({"spec": {"claimRef": null}});
-    running.world.block_on(async move { cluster.patch(VOLUMES, &key, None, patch).await }).expect("a valid patch");
+    running.test_env.block_on(async move { cluster.patch(VOLUMES, &key, None, patch).await }).expect("a valid patch");
     running.settle();
     assert_eq!(running.bindings(), ["data Bound keep", "keep Bound data"]);
 }
@@ -167,12 +167,12 @@ fn a_claim_of_a_waiting_class_is_bound_when_the_scheduler_has_chosen() {
     assert_eq!(running.reasons(), ["ProvisioningFailed"], "the class is not there yet");
     running.create(None, &class);
     running.create(Some("default"), &user("web", "data", None));
-    running.world.run_for(PROVISIONED);
+    running.test_env.run_for(PROVISIONED);
     assert_eq!((running.bindings(), running.count(CLASSES)), (vec!["data Pending -".to_owned()], 2));
     let waiting = ("WaitForPodScheduled".to_owned(), "waiting for pod web to be scheduled".to_owned());
     assert!(running.events().contains(&waiting), "{:?}", running.events());
     running.patch(CLAIMS, "data", json!({"metadata": {"annotations": {"volume.kubernetes.io/selected-node": "node-0"}}}));
-    running.world.run_for(PROVISIONED);
+    running.test_env.run_for(PROVISIONED);
     assert!(running.bindings()[0].starts_with("data Bound pvc-"), "{:?}", running.bindings());
 }
 
@@ -184,7 +184,7 @@ fn a_hundred_claims_get_a_volume_each() {
         running.create(Some("default"), &claim(&format!("manual-{number:02}"), &json!({"storageClassName": "manual"})));
         running.create(Some("default"), &claim(&format!("claim-{number:02}"), &json!({})));
     }
-    running.world.run_for(PROVISIONED);
+    running.test_env.run_for(PROVISIONED);
     let mut volumes: Vec<String> = running.list(CLAIMS).iter().map(|claim| claim["spec"]["volumeName"].to_string()).collect();
     volumes.sort();
     volumes.dedup();

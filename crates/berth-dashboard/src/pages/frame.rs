@@ -21,7 +21,7 @@ pub(crate) enum SignIn {
     /// It may have a session. It repeats the request from this page, with its cookie.
     Again,
     /// The server printed a new link for its owner.
-    Told,
+    LinkPrinted,
     /// The link is invalid or expired.
     Refused,
 }
@@ -138,7 +138,7 @@ pub(crate) fn sign_in(next: &str, state: SignIn) -> String {
                 main #main {
                     h1 { "Sign in" }
                     @match state {
-                        SignIn::Told => p .note .done role="status" { "berth has printed a new link in its terminal, unless the last one still works. It works once, within a minute." },
+                        SignIn::LinkPrinted => p .note .done role="status" { "berth has printed a new link in its terminal, unless the last one still works. It works once, within a minute." },
                         SignIn::Refused => p .note role="alert" { "This link has expired: each link works once, within a minute. Print a new one." },
                         SignIn::Asked | SignIn::Again => p { "This page is for the user who started berth. Open the link in berth's terminal, or print a new one." },
                     }

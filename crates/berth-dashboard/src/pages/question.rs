@@ -38,7 +38,7 @@ pub(crate) fn address(id: &WorkloadId, verb: Verb) -> String {
 fn asked(reader: Reader<'_>, id: &WorkloadId, verb: Verb, said: &ActionFields, question: &Question) -> Markup {
     let kept = ["replicas", "container", "image", "to"].into_iter().filter_map(|key| Some((key, said.get(key)?)));
     html! {
-        @for sentence in &question.says { p .lead { (shown(sentence)) } }
+        @for sentence in &question.sentences { p .lead { (shown(sentence)) } }
         @if !question.lines.is_empty() {
             p { "In the template:" }
             pre tabindex="0" { @for line in question.lines.iter().take(LINES_MAX) { (line) "\n" } }

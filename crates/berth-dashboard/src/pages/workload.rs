@@ -35,11 +35,11 @@ pub(super) fn parts(cluster_cache: &ClusterCache, id: &WorkloadId, page: usize, 
         let chart = board.past(id)?.chart(format!("{} in {}", id.title(), id.namespace), card.message.clone(), now, is_under_way);
         (card, chart)
     };
-    let Facts { pods, revisions, conditions, about, manner, in_vain, meta } = cluster_cache.facts(id, now)?;
+    let Facts { pods, revisions, conditions, about, manner, ineffective_setting, meta } = cluster_cache.facts(id, now)?;
     let address = |pods| Page::Workload { id: id.clone(), pods }.address();
     Some(vec![
         ("headline", headline(id, &card)),
-        ("state", state(&card, (&manner, in_vain.as_deref()), &meta, now)),
+        ("state", state(&card, (&manner, ineffective_setting.as_deref()), &meta, now)),
         ("actions", actions(id, &card, &revisions)),
         ("picture", picture(&chart)),
         ("events-new", trouble(&card)),
@@ -59,7 +59,7 @@ fn headline(id: &WorkloadId, card: &Card) -> Markup {
     }
 }
 
-fn state(card: &Card, (manner, in_vain): (&str, Option<&str>), meta: &Meta, now: Timestamp) -> Markup {
+fn state(card: &Card, (manner, ineffective_setting): (&str, Option<&str>), meta: &Meta, now: Timestamp) -> Markup {
     let replicas = &card.replicas;
     html! {
         p .quiet {
@@ -67,7 +67,7 @@ fn state(card: &Card, (manner, in_vain): (&str, Option<&str>), meta: &Meta, now:
             @if let Some(terminating) = replicas.terminating { ", " (terminating) " terminating" }
             ". Namespace " (shown(&meta.namespace)) ". " (shown(manner)) ". Created " (ago(meta.created, now)) " ago."
         }
-        @if let Some(in_vain) = in_vain { p .note { "Note: " (shown(in_vain)) "." } }
+        @if let Some(ineffective_setting) = ineffective_setting { p .note { "Note: " (shown(ineffective_setting)) "." } }
         @if let Some(rollback) = card.rollback.as_ref().filter(|_| card.rank != Rank::RolledBack) { p .note { (shown(rollback)) } }
     }
 }
@@ -190,7 +190,7 @@ fn conditions_part(conditions: &[Condition], now: Timestamp) -> Markup {
 }
 
 fn events(cluster_cache: &ClusterCache, about: &[String], now: Timestamp) -> Markup {
-    let notes = cluster_cache.told(about);
+    let notes = cluster_cache.events_about(about);
     let count = notes.len();
     html! {
         h2 #events-title { "Events" }

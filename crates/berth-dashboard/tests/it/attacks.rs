@@ -66,14 +66,14 @@ async fn a_link_works_once_for_a_minute_and_its_token_is_in_no_later_address() {
     assert_eq!((second.code, second.cookie()), (403, None));
     // A requested link is printed where berth runs, and is valid for a minute.
     let asked = running.post("/sign-in", "", "ask=1&next=/nodes").await;
-    assert_eq!((asked.code, running.told.lock().unwrap().len()), (200, 0), "one was made a moment ago");
+    assert_eq!((asked.code, running.printed_links.lock().unwrap().len()), (200, 0), "one was made a moment ago");
     running.machine.set(700);
     assert_eq!(running.post("/sign-in", "", "ask=1&next=/nodes").await.code, 200);
-    let link = running.told.lock().unwrap().pop().unwrap();
+    let link = running.printed_links.lock().unwrap().pop().unwrap();
     running.machine.set(761);
     assert_eq!(running.get(&running.path_of(&link), "").await.code, 403, "too late");
     assert_eq!(running.post("/sign-in", "", "ask=1").await.code, 200);
-    let link = running.told.lock().unwrap().pop().unwrap();
+    let link = running.printed_links.lock().unwrap().pop().unwrap();
     let typed = running
         .post("/sign-in", "", &format!("next=%2Fnodes&token={}", link.replace(':', "%3A").replace('/', "%2F").replace('=', "%3D")))
         .await;
@@ -131,7 +131,7 @@ async fn strangers_do_not_make_the_owners_link_useless() {
     let running = start(shop()).await;
     running.machine.set(650);
     assert_eq!(running.post("/sign-in", "", "ask=1").await.code, 200);
-    assert_eq!(running.told.lock().unwrap().len(), 0, "the one that was printed works still");
+    assert_eq!(running.printed_links.lock().unwrap().len(), 0, "the one that was printed works still");
     assert_eq!(running.get(&running.path_of(&running.link), "").await.code, 303);
 }
 
@@ -350,9 +350,9 @@ async fn every_answer_forbids_what_a_page_does_not_need() {
             assert!(policy.contains(rule), "{of}: {policy}");
         }
         assert!(!policy.contains("unsafe") && !policy.contains("http"), "{policy}");
-        let told =
+        let headers =
             ["cache-control", "referrer-policy", "x-content-type-options", "x-frame-options"].map(|name| answer.header(name).unwrap());
-        assert_eq!(told, ["no-store", "no-referrer", "nosniff", "DENY"], "{of}");
+        assert_eq!(headers, ["no-store", "no-referrer", "nosniff", "DENY"], "{of}");
     };
     for path in ["/", WEB, "/nodes", "/quotas", "/style.css", "/live.js", "/sign-in", "/nothing"] {
         check(running.get(path, &cookie).await, path);

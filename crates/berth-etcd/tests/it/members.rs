@@ -566,16 +566,16 @@ fn whatever_happens_to_cables_what_clients_see_can_be_put_in_one_order() {
 }
 
 /// Runs each fault once, and then random ones for the requested duration.
-fn rounds(mut world: Deployment, faults: &[Fault]) {
+fn rounds(mut deployment: Deployment, faults: &[Fault]) {
     let minutes = std::env::var("BERTH_FAULTS_MINUTES").ok().and_then(|minutes| minutes.parse().ok());
     let long = minutes.map(|minutes: u64| Duration::from_secs(60 * minutes));
     let began = Instant::now();
-    faults.iter().for_each(|fault| world.round(*fault));
+    faults.iter().for_each(|fault| deployment.round(*fault));
     while long.is_some_and(|long| began.elapsed() < long) {
-        let fault = faults[world.dice.below(faults.len())];
-        world.round(fault);
+        let fault = faults[deployment.dice.below(faults.len())];
+        deployment.round(fault);
     }
-    println!("{} rounds in {:.0?}", world.rounds, began.elapsed());
+    println!("{} rounds in {:.0?}", deployment.rounds, began.elapsed());
 }
 
 /// Otherwise the member would hang without an error until the others are back.

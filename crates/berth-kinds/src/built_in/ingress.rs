@@ -105,9 +105,9 @@ impl Strategy for Ingresses {
     }
 
     fn warnings(&self, ingress: &Content, old: Option<&Content>) -> Vec<String> {
-        let is_told = old.is_none() && old_class(ingress).is_some();
+        let uses_old_class = old.is_none() && old_class(ingress).is_some();
         let warning = || format!("annotation \"{OLD_CLASS}\" is deprecated, please use 'spec.ingressClassName' instead");
-        is_told.then(warning).into_iter().collect()
+        uses_old_class.then(warning).into_iter().collect()
     }
 }
 

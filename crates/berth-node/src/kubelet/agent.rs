@@ -175,10 +175,10 @@ impl Nodes {
         };
         match (done, again) {
             // The pod has another version than the one of the decision, or is another pod of that name. The cache will report it.
-            (Err(ClusterError::Conflict(_)), _) => ReconcileResult::Failed,
+            (Err(ClusterError::Conflict(_)), _) => ReconcileResult::Backoff,
             // The pod was deleted: the cache will report it.
-            (Ok(()) | Err(ClusterError::NotFound(_)), Some(at)) => ReconcileResult::Again(at),
-            (Ok(()) | Err(ClusterError::NotFound(_)), None) => ReconcileResult::Finished,
+            (Ok(()) | Err(ClusterError::NotFound(_)), Some(at)) => ReconcileResult::RequeueAt(at),
+            (Ok(()) | Err(ClusterError::NotFound(_)), None) => ReconcileResult::Done,
             (Err(error), _) => {
                 tracing::warn!(uid = &**uid, %error, "a simulated node could not write");
                 ReconcileResult::failed(&error)
@@ -346,7 +346,7 @@ impl Nodes {
 }
 
 impl Reconcile<Uid> for Nodes {
-    fn look<'a>(&'a self, key: &'a Uid) -> BoxFuture<'a, ReconcileResult> {
+    fn reconcile<'a>(&'a self, key: &'a Uid) -> BoxFuture<'a, ReconcileResult> {
         Box::pin(self.work_on(key))
     }
 }

@@ -17,8 +17,9 @@ impl MissingImages {
 
     /// Whether the pull of the container's image fails, because of its image, or because the pod specifies it.
     pub(super) fn fails(&self, pod: &KubeletPod, container: &ContainerView) -> bool {
-        let is_told = pod.fails() == Some(Failure::ImagePullBackOff) && pod.containers.iter().any(|own| own.name == container.name);
-        is_told || self.0.iter().any(|pattern| matches(pattern, &container.image))
+        let has_failed_before =
+            pod.fails() == Some(Failure::ImagePullBackOff) && pod.containers.iter().any(|own| own.name == container.name);
+        has_failed_before || self.0.iter().any(|pattern| matches(pattern, &container.image))
     }
 
     /// Whether the pull of any image of the pod fails.

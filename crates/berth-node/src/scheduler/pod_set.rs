@@ -82,7 +82,7 @@ impl PodSet {
         &self.text
     }
 
-    /// Whether a pod of `namespace` with these labels belongs to it. `deleting` says whether the pod is terminating.
+    /// Whether a pod of `namespace` with these labels belongs to it. `deleting`: whether the pod is terminating.
     pub(super) fn contains(&self, namespace: &Namespace, labels: &Labels, deleting: bool, namespaces: &NamespaceLabels) -> bool {
         (self.has_terminating || !deleting) && self.conditions.iter().all(|condition| condition.holds(namespace, labels, namespaces))
     }

@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
     early: BTreeMap<ObjectKey, BTreeSet<ObjectKey>>,
     ripening: BTreeSet<(Timestamp, ObjectKey)>,
     all: Totals,
-    told: Vec<(Duration, String)>,
+    reports: Vec<(Duration, String)>,
 }
 
 /// Counts over time.
@@ -149,7 +149,7 @@ impl Ledger {
             early: BTreeMap::new(),
             ripening: BTreeSet::new(),
             all: Totals::default(),
-            told: Vec::new(),
+            reports: Vec::new(),
         }
     }
 
@@ -179,7 +179,7 @@ impl Ledger {
                 book.open(Duration::ZERO, Ending::UnderWay);
             }
         }
-        self.told.clear();
+        self.reports.clear();
     }
 
     /// Stops counting pods. Rollouts in progress are still followed.
@@ -200,8 +200,8 @@ impl Ledger {
     }
 
     /// The rollouts that began or ended since the last call, as text.
-    pub(crate) fn take_told(&mut self) -> Vec<(Duration, String)> {
-        std::mem::take(&mut self.told)
+    pub(crate) fn take_reports(&mut self) -> Vec<(Duration, String)> {
+        std::mem::take(&mut self.reports)
     }
 
     fn at(&self, now: Timestamp) -> Duration {
@@ -266,7 +266,7 @@ impl Ledger {
             if is_new {
                 book.end(at, Ending::Superseded);
                 book.open(at, if is_first { Ending::First } else { Ending::Replacing });
-                self.told.push((at, format!("{workload}: a rollout begins")));
+                self.reports.push((at, format!("{workload}: a rollout begins")));
             }
         }
         self.judge(&group, at);
@@ -434,7 +434,7 @@ impl Ledger {
         if rollout.complete.is_none() {
             rollout.complete = Some(at);
             if let Group::Workload(workload) = key {
-                self.told.push((at, format!("{workload}: the rollout is complete")));
+                self.reports.push((at, format!("{workload}: the rollout is complete")));
             }
         }
         if is_settled {

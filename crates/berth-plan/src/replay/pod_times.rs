@@ -17,7 +17,7 @@ use std::{
 /// The assumed start time of a pod if no pod of the template started.
 const START: Duration = Duration::from_secs(10);
 /// Longer than any grace period, which therefore determines the end of the pod.
-const FOR_EVER: Duration = Duration::from_secs(10 * 365 * 86_400);
+const INDEFINITELY: Duration = Duration::from_secs(10 * 365 * 86_400);
 
 /// Namespace and template.
 type Template = (String, String);
@@ -53,7 +53,7 @@ struct Seen {
     is_first: bool,
     bound: Option<Timestamp>,
     ready: Option<Timestamp>,
-    told: Option<Timestamp>,
+    terminating: Option<Timestamp>,
 }
 
 /// The times of all pods.
@@ -99,17 +99,17 @@ impl Watched {
                 let name = if kind == "StatefulSet" { &meta["labels"]["controller-revision-hash"] } else { &owner["name"] };
                 Some((if kind == "StatefulSet" { "ControllerRevision" } else { kind }, text(name)))
             });
-            Seen { uid, owner, number, is_first, bound: None, ready: None, told: None }
+            Seen { uid, owner, number, is_first, bound: None, ready: None, terminating: None }
         });
         if pod["spec"]["nodeName"].as_str().is_some_and(|node| !node.is_empty()) {
             seen.bound.get_or_insert(now);
         }
         let is_ready = entries(&pod["status"]["conditions"]).any(|condition| condition["type"] == "Ready" && condition["status"] == "True");
-        if is_ready && seen.told.is_none() {
+        if is_ready && seen.terminating.is_none() {
             seen.ready.get_or_insert(now);
         }
         if meta["deletionTimestamp"].is_string() {
-            seen.told.get_or_insert(now);
+            seen.terminating.get_or_insert(now);
         }
     }
 
@@ -131,7 +131,7 @@ impl Watched {
     fn take(&mut self, namespace: &str, seen: Seen, gone: Option<Timestamp>) {
         let template = seen.owner.and_then(|(kind, name)| self.templates.get(&(kind, namespace.to_owned(), name)).cloned());
         let template = template.map(|template| (namespace.to_owned(), template));
-        let stop = seen.told.zip(gone).map(|(told, gone)| since(told, gone));
+        let stop = seen.terminating.zip(gone).map(|(terminating, gone)| since(terminating, gone));
         let start = seen.bound.zip(seen.ready).map(|(bound, ready)| since(bound, ready));
         let life = Life { start, stop, was_unready: seen.bound.is_some() && seen.ready.is_none() };
         if let (Some(template), Some(stop)) = (&template, stop) {
@@ -165,12 +165,12 @@ impl Lives {
         let met: Mutex<Met> = Mutex::default();
         let habits = move |pod: &KubeletPod| {
             let mut met = met.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(behaviour) = met.pods.get(&*pod.uid) {
-                return *behaviour;
+            if let Some(behavior) = met.pods.get(&*pod.uid) {
+                return *behavior;
             }
             let template = (pod.namespace.to_string(), pod.containers.iter().next().map(|first| first.image.clone()).unwrap_or_default());
-            let usual_stop = stops.get(&template).copied().or(all_stops).unwrap_or(FOR_EVER);
-            let behaviour = match lives.first.get(&*pod.uid) {
+            let usual_stop = stops.get(&template).copied().or(all_stops).unwrap_or(INDEFINITELY);
+            let behavior = match lives.first.get(&*pod.uid) {
                 Some((life, times)) => of_the_beginning(pod, *life, *times, (begins, usual_stop)),
                 None => {
                     let place = met.counts.entry(template.clone()).or_default();
@@ -178,13 +178,13 @@ impl Lives {
                     let (life, habit) =
                         by_template.get(&template).map_or((Life::default(), None), |habit| (habit.life(*place - 1), Some(habit)));
                     let start = life.start.or_else(|| habit.and_then(|habit| habit.start)).or(all_starts).unwrap_or(START);
-                    let mut behaviour = behaviour(pod, start, life.stop.unwrap_or(usual_stop));
-                    behaviour.fails = habit.filter(|habit| habit.never_ready).map(|_| Failure::NeverReady);
-                    behaviour
+                    let mut behavior = behavior(pod, start, life.stop.unwrap_or(usual_stop));
+                    behavior.fails = habit.filter(|habit| habit.never_ready).map(|_| Failure::NeverReady);
+                    behavior
                 }
             };
-            met.pods.insert(pod.uid.to_string(), behaviour);
-            behaviour
+            met.pods.insert(pod.uid.to_string(), behavior);
+            behavior
         };
         // A recording contains neither ConfigMaps nor Secrets.
         let objects = KnownObjects::new();
@@ -220,7 +220,7 @@ impl Habit {
     }
 }
 
-fn behaviour(pod: &KubeletPod, start: Duration, stop: Duration) -> Behavior {
+fn behavior(pod: &KubeletPod, start: Duration, stop: Duration) -> Behavior {
     Behavior { completes: false, ..Behavior::of(pod, Latencies { start, stop }, &MissingImages::default()) }
 }
 
@@ -228,12 +228,12 @@ fn behaviour(pod: &KubeletPod, start: Duration, stop: Duration) -> Behavior {
 fn of_the_beginning(pod: &KubeletPod, life: Life, times: Times, (begins, usual_stop): (Timestamp, Duration)) -> Behavior {
     let from = pod.status.start_time.unwrap_or(begins);
     let start = times.ready.map_or(Duration::ZERO, |ready| since(from, ready));
-    let mut behaviour = behaviour(pod, start, life.stop.unwrap_or(usual_stop));
+    let mut behavior = behavior(pod, start, life.stop.unwrap_or(usual_stop));
     if pod.deletion_deadline.is_some() {
-        behaviour.terminates_after = times.gone.map_or(FOR_EVER, |gone| since(begins, gone));
+        behavior.terminates_after = times.gone.map_or(INDEFINITELY, |gone| since(begins, gone));
     }
-    behaviour.fails = life.was_unready.then_some(Failure::NeverReady);
-    behaviour
+    behavior.fails = life.was_unready.then_some(Failure::NeverReady);
+    behavior
 }
 
 fn median(mut all: Vec<Duration>) -> Option<Duration> {

@@ -94,7 +94,7 @@ pub struct Passing<'a> {
     /// The time since the recording began.
     pub at: Duration,
     /// The rollouts that began or ended since the last report, as text.
-    pub told: &'a [(Duration, String)],
+    pub reports: &'a [(Duration, String)],
 }
 
 /// Replays a recording as it was and, if requested, with another policy. Calls `passing` for each rollout that begins or ends.
@@ -126,7 +126,7 @@ struct OngoingReplay<'a> {
     /// The last desired state.
     known: BTreeMap<ObjectId, Value>,
     notes: Vec<String>,
-    unsaid: usize,
+    unreported: usize,
 }
 
 impl Run {
@@ -155,7 +155,7 @@ impl Run {
         simulation.restore(stored)?;
         simulation.start_with_deletions(recorded.lives.nodes(nodes, before));
         let ledger = Ledger::new(gates);
-        let mut ongoing = OngoingReplay { simulation, ledger, run: self, known, notes: Vec::new(), unsaid: 0 };
+        let mut ongoing = OngoingReplay { simulation, ledger, run: self, known, notes: Vec::new(), unreported: 0 };
         ongoing.follow(recorded.begins, passing)?;
         ongoing.ledger.begin(recorded.begins);
         for (at, input) in &recorded.inputs {
@@ -167,8 +167,8 @@ impl Run {
         ongoing.ledger.close(end.max(ongoing.simulation.now()));
         ongoing.finish_rollouts(end + AFTER_MAX, passing)?;
         ongoing.simulation.check_panics()?;
-        if ongoing.unsaid > 0 {
-            ongoing.notes.push(format!("{} more changes could not be replayed", ongoing.unsaid));
+        if ongoing.unreported > 0 {
+            ongoing.notes.push(format!("{} more changes could not be replayed", ongoing.unreported));
         }
         Ok(ongoing.ledger.column(self.name.to_owned(), ongoing.notes))
     }
@@ -178,7 +178,7 @@ impl OngoingReplay<'_> {
     /// Advances the time.
     fn follow(&mut self, until: Timestamp, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<(), PlanError> {
         while self.step(until)? {
-            self.tell(passing);
+            self.report(passing);
         }
         self.ledger.ripen(until);
         Ok(())
@@ -187,7 +187,7 @@ impl OngoingReplay<'_> {
     /// Advances the time until no rollout is in progress.
     fn finish_rollouts(&mut self, longest: Timestamp, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<(), PlanError> {
         while self.ledger.has_open() && self.step(longest)? {
-            self.tell(passing);
+            self.report(passing);
         }
         Ok(())
     }
@@ -215,10 +215,10 @@ impl OngoingReplay<'_> {
     }
 
     /// Reports rollouts that began or ended.
-    fn tell(&mut self, passing: &mut dyn FnMut(&Passing<'_>)) {
-        let told = self.ledger.take_told();
-        if let Some((at, _)) = told.last() {
-            passing(&Passing { column: self.run.name, at: *at, told: &told });
+    fn report(&mut self, passing: &mut dyn FnMut(&Passing<'_>)) {
+        let reports = self.ledger.take_reports();
+        if let Some((at, _)) = reports.last() {
+            passing(&Passing { column: self.run.name, at: *at, reports: &reports });
         }
     }
 
@@ -239,7 +239,7 @@ impl OngoingReplay<'_> {
                 Ok(())
             }
             Err(_) => {
-                self.unsaid += 1;
+                self.unreported += 1;
                 Ok(())
             }
             Ok(()) => Ok(()),

@@ -1,7 +1,7 @@
 //! The content of forecasts.
 
 use crate::common::{
-    cluster, edit, foretell, new_image, pod, ready, rolling,
+    cluster, edit, forecast_change, new_image, pod, ready, rolling,
     scenario::{daemon_set, deployment, stateful_set},
     suppositions,
 };
@@ -26,7 +26,7 @@ fn complete(forecast: &Forecast) -> (u64, u64) {
 #[test]
 fn termination_complete_waits_for_each_pod_and_never_has_more_than_its_bound() {
     let objects = || vec![deployment(3, &rolling(1, 0, "TerminationComplete"))];
-    let complete_policy = foretell(objects(), &edit(WorkloadKind::Deployment, new_image()));
+    let complete_policy = forecast_change(objects(), &edit(WorkloadKind::Deployment, new_image()));
     let web = &complete_policy.workloads[0];
     assert_eq!((web.pods.value, web.available.value, web.most, web.least), (4, 3, Some(4), Some(3)));
     assert_eq!(complete(&complete_policy), (75, 75), "each of three pods: 5 s until the new one is ready, 20 s until the old one is gone");
@@ -34,7 +34,7 @@ fn termination_complete_waits_for_each_pod_and_never_has_more_than_its_bound() {
     assert!(complete_policy.troubles.is_empty() && complete_policy.failures(&[Failure::Bound]).is_empty());
 
     let started = Edits { policy: Some("TerminationStarted".to_owned()), ..new_image() };
-    let started = foretell(objects(), &edit(WorkloadKind::Deployment, started));
+    let started = forecast_change(objects(), &edit(WorkloadKind::Deployment, started));
     assert_eq!(complete(&started), (15, 35));
     assert_eq!((started.workloads[0].pods.value, started.workloads[0].terminating.value), (6, 3));
     assert_eq!(started.failures(&[Failure::Bound]).len(), 1, "{:?}", started.failures(&[Failure::Bound]));
@@ -43,14 +43,16 @@ fn termination_complete_waits_for_each_pod_and_never_has_more_than_its_bound() {
 #[test]
 fn a_forecast_reports_a_full_quota_and_that_the_rollout_continues_when_there_is_room() {
     let quota = |pods: u32| json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": pods.to_string()}}});
-    let tight = foretell(vec![quota(4), deployment(3, &rolling(3, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()));
+    let tight =
+        forecast_change(vec![quota(4), deployment(3, &rolling(3, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()));
     let kinds: Vec<TroubleKind> = tight.troubles.iter().map(|trouble| trouble.kind).collect();
     assert_eq!(kinds, [TroubleKind::Quota], "{:?}", tight.troubles);
     assert!(tight.troubles[0].text.contains("exceeded quota: few"), "{}", tight.troubles[0].text);
     assert_eq!((tight.quotas[0].used.as_str(), tight.quotas[0].hard.as_str()), ("4", "4"));
     complete(&tight);
 
-    let full = foretell(vec![quota(3), deployment(3, &rolling(1, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()));
+    let full =
+        forecast_change(vec![quota(3), deployment(3, &rolling(1, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()));
     let Outcome::Stuck { why, .. } = &full.workloads[0].outcome else { panic!("{:?}", full.workloads[0].outcome) };
     assert!(why[0].contains("because of a quota"), "{why:?}");
     let kinds: Vec<TroubleKind> = full.troubles.iter().map(|trouble| trouble.kind).collect();
@@ -67,11 +69,11 @@ fn a_forecast_reports_pods_that_no_node_fits() {
         "status": {"allocatable": {"cpu": "2", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});
     let mut web = deployment(2, &rolling(0, 1, "TerminationComplete"));
     web["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "900m", "memory": "1Gi"}});
-    let fits = foretell(vec![node.clone(), web.clone()], &edit(WorkloadKind::Deployment, new_image()));
+    let fits = forecast_change(vec![node.clone(), web.clone()], &edit(WorkloadKind::Deployment, new_image()));
     assert_eq!(complete(&fits).0, 50, "{}", text(&fits, None));
     let cpu = fits.nodes.iter().find(|room| room.resource == "cpu").expect("pods ask for it");
     assert_eq!((cpu.allocatable, cpu.least_free.value), (2000, 200));
-    let more = foretell(vec![node, web], &edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() }));
+    let more = forecast_change(vec![node, web], &edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() }));
     assert!(matches!(more.workloads[0].outcome, Outcome::Stuck { .. }));
     assert_eq!(more.failures(&[Failure::Unschedulable]).len(), 1, "{:?}", more.troubles);
 }
@@ -87,7 +89,7 @@ fn numbers_that_move_are_complete_when_just_the_wanted_pods_are_there() {
         let mut manifest = set.clone();
         manifest["spec"]["ordinals"] = json!({"start": 2});
         let change = Change { manifests: vec![manifest], namespace: "default".to_owned(), ..Change::default() };
-        let forecast = foretell(vec![set], &change);
+        let forecast = forecast_change(vec![set], &change);
         let (mut created, mut deleted) = (Vec::new(), Vec::new());
         for step in &forecast.workloads[0].steps {
             match &step.kind {
@@ -109,7 +111,7 @@ fn numbers_that_move_are_complete_when_just_the_wanted_pods_are_there() {
 #[test]
 fn a_stateful_set_rolls_from_its_highest_number() {
     let set = stateful_set(3, &json!({"updateStrategy": {"type": "RollingUpdate"}}));
-    let forecast = foretell(vec![set], &edit(WorkloadKind::StatefulSet, new_image()));
+    let forecast = forecast_change(vec![set], &edit(WorkloadKind::StatefulSet, new_image()));
     let gone: Vec<&str> = forecast.workloads[0]
         .steps
         .iter()
@@ -132,7 +134,7 @@ fn a_daemon_set_replaces_its_pods_node_by_node_within_its_limits() {
     let of = |rolling: Value, edits: Edits| {
         let strategy = json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": rolling}});
         let objects = vec![node("n1"), node("n2"), node("n3"), daemon_set(&strategy)];
-        foretell(objects, &edit(WorkloadKind::DaemonSet, edits))
+        forecast_change(objects, &edit(WorkloadKind::DaemonSet, edits))
     };
     let one = of(json!({"maxUnavailable": 1}), new_image());
     let web = &one.workloads[0];
@@ -158,7 +160,7 @@ fn a_daemon_set_has_no_size_and_waits_for_deletions_by_hand() {
     let error = forecast(&snapshot, &change, &suppositions(5, 20)).expect_err("it cannot be scaled").to_string();
     assert_eq!(error, "a DaemonSet has no replicas: it has a pod on each of its nodes");
     let by_hand = daemon_set(&json!({"updateStrategy": {"type": "OnDelete"}}));
-    let forecast = foretell(vec![node("n1"), node("n2"), by_hand], &edit(WorkloadKind::DaemonSet, new_image()));
+    let forecast = forecast_change(vec![node("n1"), node("n2"), by_hand], &edit(WorkloadKind::DaemonSet, new_image()));
     let Outcome::Held { why, .. } = &forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
     assert!(why[0].contains("2 pods") && why[0].contains("deleted manually"), "{why:?}");
 }
@@ -173,7 +175,7 @@ fn job(annotations: &Value, spec: &Value) -> Value {
 }
 
 fn applied(manifests: Vec<Value>, objects: Vec<Value>) -> Forecast {
-    foretell(objects, &Change { manifests, ..Change::default() })
+    forecast_change(objects, &Change { manifests, ..Change::default() })
 }
 
 #[test]
@@ -224,7 +226,7 @@ fn the_pods_of_a_replication_controller_take_room_from_others() {
 #[test]
 fn a_partition_keeps_pods_below_it() {
     let set = stateful_set(3, &json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": 2}}}));
-    let forecast = foretell(vec![set], &edit(WorkloadKind::StatefulSet, new_image()));
+    let forecast = forecast_change(vec![set], &edit(WorkloadKind::StatefulSet, new_image()));
     assert_eq!((victims(&forecast).lines().count(), complete(&forecast).0), (1, 25), "{}", victims(&forecast));
     assert!(victims(&forecast).contains("web-2"));
 }
@@ -233,7 +235,7 @@ fn a_partition_keeps_pods_below_it() {
 fn a_pod_counts_as_available_after_min_ready_seconds_and_each_goes_by_a_rule() {
     let mut web = deployment(3, &rolling(1, 0, "TerminationStarted"));
     web["spec"]["minReadySeconds"] = json!(7);
-    let forecast = foretell(vec![web], &edit(WorkloadKind::Deployment, new_image()));
+    let forecast = forecast_change(vec![web], &edit(WorkloadKind::Deployment, new_image()));
     assert_eq!(complete(&forecast), (36, 56), "three times 5 s to start and 7 s more, then 20 s to stop");
     let workload = &forecast.workloads[0];
     let ready: u32 = workload.lanes.iter().flat_map(|lane| lane.revisions.values().map(|counts| counts.ready)).max().unwrap_or(0);
@@ -252,12 +254,15 @@ fn a_forecast_reports_a_budget_that_a_rollout_ignores() {
         json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all", "namespace": "default"},
         "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}}})
     };
-    let foretell = |least| {
-        foretell(vec![budget(least), deployment(3, &rolling(0, 1, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()))
+    let forecast_change = |least| {
+        forecast_change(
+            vec![budget(least), deployment(3, &rolling(0, 1, "TerminationStarted"))],
+            &edit(WorkloadKind::Deployment, new_image()),
+        )
     };
-    let failures = foretell(3).failures(&[Failure::Unavailable]);
+    let failures = forecast_change(3).failures(&[Failure::Unavailable]);
     assert_eq!(failures, ["budget all has 2 healthy pods instead of 3: rollouts ignore budgets"]);
-    assert_eq!(foretell(2).failures(&[Failure::Unavailable]), [] as [&str; 0]);
+    assert_eq!(forecast_change(2).failures(&[Failure::Unavailable]), [] as [&str; 0]);
 }
 
 #[test]
@@ -279,7 +284,7 @@ fn a_forecast_names_what_its_files_lack() {
 #[test]
 fn a_change_of_nothing_does_nothing() {
     let forecast =
-        foretell(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() }));
+        forecast_change(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, Edits { replicas: Some(3), ..Edits::default() }));
     assert_eq!((complete(&forecast), forecast.workloads[0].steps.len()), ((0, 0), 0));
 }
 
@@ -288,9 +293,9 @@ fn a_manifest_is_applied_and_a_new_workload_is_made() {
     let mut manifest = deployment(2, &json!({}));
     manifest["spec"]["template"]["spec"]["containers"][0]["image"] = json!("main:7");
     let change = Change { manifests: vec![manifest.clone()], ..Change::default() };
-    let rolled = foretell(vec![deployment(2, &json!({}))], &change);
+    let rolled = forecast_change(vec![deployment(2, &json!({}))], &change);
     assert!(rolled.workloads[0].steps.iter().any(|step| matches!(step.kind, StepKind::CreateSet { .. })));
-    let new = foretell(Vec::new(), &change);
+    let new = forecast_change(Vec::new(), &change);
     assert_eq!((complete(&new), new.workloads[0].available.value, new.workloads[0].pods.value), ((5, 5), 0, 2));
     let change =
         Change { manifests: vec![json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}})], ..Change::default() };
@@ -300,11 +305,11 @@ fn a_manifest_is_applied_and_a_new_workload_is_made() {
 
 #[test]
 fn what_would_be_refused_or_is_not_there_is_an_error() {
-    let foretell = |edits: Edits| {
+    let forecast_change = |edits: Edits| {
         let snapshot = Snapshot::of_documents([deployment(2, &json!({}))]);
         forecast(&snapshot, &edit(WorkloadKind::Deployment, edits), &Suppositions::default()).expect_err("it cannot be").to_string()
     };
-    assert_eq!(foretell(Edits { policy: Some("Whenever".to_owned()), ..Edits::default() }), "Deployment web would be rejected");
+    assert_eq!(forecast_change(Edits { policy: Some("Whenever".to_owned()), ..Edits::default() }), "Deployment web would be rejected");
     let snapshot = Snapshot::of_documents([deployment(2, &json!({}))]);
     let error = forecast(&snapshot, &edit(WorkloadKind::StatefulSet, new_image()), &Suppositions::default()).expect_err("it is no set");
     assert_eq!(error.to_string(), "there is no StatefulSet web in namespace default");
@@ -404,7 +409,7 @@ fn what_a_server_answers_counts_in_place_of_the_change() {
 #[test]
 fn a_chart_shows_what_the_forecast_contains() {
     let change = edit(WorkloadKind::Deployment, new_image());
-    let forecast = foretell(vec![deployment(3, &rolling(1, 0, "TerminationComplete"))], &change);
+    let forecast = forecast_change(vec![deployment(3, &rolling(1, 0, "TerminationComplete"))], &change);
     let charts = charts(&forecast, &change);
     let [chart] = &charts[..] else { panic!("{charts:?}") };
     assert_eq!(chart.title, "Deployment default/web, 3 pods, RollingUpdate, TerminationComplete");
@@ -471,7 +476,7 @@ fn a_forecast_includes_an_automatic_rollback() {
     let mut new = old.clone();
     new["spec"]["template"]["metadata"]["annotations"] = json!({"sim.berth.dev/fails": "ImagePullBackOff"});
     let change = Change { manifests: vec![new], ..Change::default() };
-    let forecast = foretell(vec![old], &change);
+    let forecast = forecast_change(vec![old], &change);
     let told: Vec<&str> =
         forecast.troubles.iter().filter(|trouble| trouble.kind == TroubleKind::RolledBack).map(|trouble| trouble.text.as_str()).collect();
     assert!(told.len() == 1 && told[0].starts_with("web: Rolled back from revision 2,"), "{:?}", forecast.troubles);

@@ -1,7 +1,7 @@
 //! Forecasts of workloads that their owners hold: going as far as permitted is the end, and no failure.
 
 use crate::common::{
-    cluster, edit, foretell, new_image, pod, ready, rolling,
+    cluster, edit, forecast_change, new_image, pod, ready, rolling,
     scenario::{deployment, stateful_set},
     suppositions,
 };
@@ -54,7 +54,7 @@ fn applied(manifest: Value) -> Change {
 
 #[test]
 fn a_paused_deployment_scales_and_that_is_its_end() {
-    let of = |edits: Edits| foretell(paused("main:1"), &edit(WorkloadKind::Deployment, edits));
+    let of = |edits: Edits| forecast_change(paused("main:1"), &edit(WorkloadKind::Deployment, edits));
     let up = of(scaled(5));
     check(&up, ("complete", 5, 5));
     assert_eq!((up.workloads[0].pods.value, makes_sets(&up)), (5, false));
@@ -62,14 +62,14 @@ fn a_paused_deployment_scales_and_that_is_its_end() {
     check(&of(scaled(0)), ("complete", 20, 20));
     // With the change that also pauses it.
     let mut manifest = deployment(5, &json!({"paused": true}));
-    check(&foretell(vec![deployment(3, &json!({}))], &applied(manifest.clone())), ("complete", 5, 5));
+    check(&forecast_change(vec![deployment(3, &json!({}))], &applied(manifest.clone())), ("complete", 5, 5));
     manifest["spec"]["template"]["spec"]["containers"][0]["image"] = json!("main:2");
-    check(&foretell(vec![deployment(3, &json!({}))], &applied(manifest)), (PAUSED, 5, 5));
+    check(&forecast_change(vec![deployment(3, &json!({}))], &applied(manifest)), (PAUSED, 5, 5));
 }
 
 #[test]
 fn a_paused_deployment_keeps_its_pods_whatever_its_template() {
-    let of = |edits: Edits| foretell(paused("main:1"), &edit(WorkloadKind::Deployment, edits));
+    let of = |edits: Edits| forecast_change(paused("main:1"), &edit(WorkloadKind::Deployment, edits));
     check(&of(new_image()), (PAUSED, 0, 0));
     let both = of(Edits { replicas: Some(5), ..new_image() });
     check(&both, (PAUSED, 5, 5));
@@ -85,8 +85,8 @@ fn a_paused_deployment_keeps_its_pods_whatever_its_template() {
 
 #[test]
 fn what_is_held_already_stays_so_where_nothing_is_changed() {
-    check(&foretell(paused("main:2"), &edit(WorkloadKind::Deployment, scaled(3))), (PAUSED, 0, 0));
-    check(&foretell(paused("main:1"), &edit(WorkloadKind::Deployment, scaled(3))), ("complete", 0, 0));
+    check(&forecast_change(paused("main:2"), &edit(WorkloadKind::Deployment, scaled(3))), (PAUSED, 0, 0));
+    check(&forecast_change(paused("main:1"), &edit(WorkloadKind::Deployment, scaled(3))), ("complete", 0, 0));
 }
 
 #[test]
@@ -96,14 +96,14 @@ fn a_deployment_that_is_paused_from_the_beginning_has_no_pods_and_resumed_it_rol
         manifest["spec"]["paused"] = json!(paused);
         manifest
     };
-    let made = foretell(Vec::new(), &applied(manifest(true)));
+    let made = forecast_change(Vec::new(), &applied(manifest(true)));
     check(&made, (PAUSED, 0, 0));
     assert_eq!((made.workloads[0].pods.value, makes_sets(&made)), (0, false));
-    check(&foretell(vec![manifest(true)], &applied(manifest(false))), ("complete", 5, 5));
+    check(&forecast_change(vec![manifest(true)], &applied(manifest(false))), ("complete", 5, 5));
     let mut resumed = manifest(false);
     resumed["spec"]["replicas"] = json!(3);
     resumed["spec"]["template"]["spec"]["containers"][0]["image"] = json!("main:2");
-    let forecast = foretell(paused("main:2"), &applied(resumed));
+    let forecast = forecast_change(paused("main:2"), &applied(resumed));
     check(&forecast, ("complete", 75, 75));
     let wait = forecast.workloads[0].waits.iter().find(|wait| wait.reason == "paused");
     assert!(wait.is_none_or(|wait| wait.until.is_some()), "{wait:?}");
@@ -112,7 +112,7 @@ fn a_deployment_that_is_paused_from_the_beginning_has_no_pods_and_resumed_it_rol
 #[test]
 fn a_paused_deployment_whose_pods_do_not_come_never_completes() {
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": "4"}}});
-    let forecast = foretell([vec![quota], paused("main:2")].concat(), &edit(WorkloadKind::Deployment, scaled(5)));
+    let forecast = forecast_change([vec![quota], paused("main:2")].concat(), &edit(WorkloadKind::Deployment, scaled(5)));
     let Outcome::Stuck { why, .. } = &forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
     assert!(why[0].contains("because of a quota") && why.iter().any(|why| why == PAUSED), "{why:?}");
     assert_eq!(forecast.failures(&[Failure::Deadline]).len(), 1, "{:?}", forecast.troubles);
@@ -126,7 +126,7 @@ fn a_forecast_ends_at_a_step_that_waits_for_a_user() {
         web["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
         web
     };
-    let forecast = foretell(vec![with_steps("main:1")], &applied(with_steps("main:2")));
+    let forecast = forecast_change(vec![with_steps("main:1")], &applied(with_steps("main:2")));
     let (why, after, settled_after) = end(&forecast);
     assert_eq!(why, "step 4 of 5, at 75%: waiting for `berth rollout promote deployment/web`");
     // Two pods start in 5 s each and stay available for 10 s, then half a minute, then a third pod does the same. Its predecessor takes 20
@@ -142,7 +142,7 @@ fn a_forecast_ends_at_a_step_that_waits_for_a_user() {
 #[test]
 fn pods_that_are_deleted_by_hand_hold_a_stateful_set() {
     let set = || stateful_set(3, &json!({"updateStrategy": {"type": "OnDelete"}}));
-    let of = |edits: Edits| foretell(vec![set()], &edit(WorkloadKind::StatefulSet, edits));
+    let of = |edits: Edits| forecast_change(vec![set()], &edit(WorkloadKind::StatefulSet, edits));
     let why = "waiting for 3 pods of older templates to be deleted manually (OnDelete)";
     check(&of(new_image()), (why, 0, 0));
     check(&of(Edits { replicas: Some(5), ..new_image() }), (why, 10, 10));
@@ -151,7 +151,7 @@ fn pods_that_are_deleted_by_hand_hold_a_stateful_set() {
     // An update with a partition is complete when all pods above it have the new template.
     let partition =
         |from: u32| stateful_set(3, &json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": from}}}));
-    let of = |from: u32, edits: Edits| foretell(vec![partition(from)], &edit(WorkloadKind::StatefulSet, edits));
+    let of = |from: u32, edits: Edits| forecast_change(vec![partition(from)], &edit(WorkloadKind::StatefulSet, edits));
     check(&of(7, new_image()), ("complete", 0, 0));
     check(&of(2, Edits { replicas: Some(4), ..new_image() }), ("complete", 30, 30));
 }
@@ -161,10 +161,10 @@ fn what_is_held_is_shown_as_such() {
     let started = Some("TerminationStarted".to_owned());
     let change = edit(WorkloadKind::Deployment, Edits { policy: started, replicas: Some(1), ..new_image() });
     let snapshot = Snapshot::of_documents(paused("main:1"));
-    let forecast = foretell(paused("main:1"), &change);
-    let told = text(&forecast, None);
-    assert!(told.contains(", 1 pod: held after 0"), "{told}");
-    assert!(told.contains(", the last surplus pod deleted after 20s\n") && told.contains(&format!("  because {PAUSED}\n")), "{told}");
+    let forecast = forecast_change(paused("main:1"), &change);
+    let output = text(&forecast, None);
+    assert!(output.contains(", 1 pod: held after 0"), "{output}");
+    assert!(output.contains(", the last surplus pod deleted after 20s\n") && output.contains(&format!("  because {PAUSED}\n")), "{output}");
     let shown = serde_json::to_value(&forecast).expect("string keys");
     let outcome = &shown["workloads"][0]["outcome"];
     assert_eq!((&outcome["is"], &outcome["why"]), (&json!("held"), &json!([PAUSED])));
@@ -201,6 +201,6 @@ fn an_analysis_passes_or_fails_as_is_supposed() {
         text(&passes, None)
     );
     assert!(text(&fails, None).contains("which failed its analysis, to revision 1"), "{}", text(&fails, None));
-    let without = foretell(vec![deployment(4, &json!({}))], &applied(deployment(5, &json!({}))));
+    let without = forecast_change(vec![deployment(4, &json!({}))], &applied(deployment(5, &json!({}))));
     assert!(without.supposed.analysis.is_none() && !text(&without, None).contains("analysis"));
 }

@@ -1,11 +1,11 @@
 //! Tests of `berth-plan` from outside: `cargo test -p berth-plan --test it TOPIC::`.
 
+mod accuracy;
 mod common;
 mod forecast;
-mod foretold;
 mod held;
+mod output;
 mod picture;
 mod replay;
 mod rules;
 mod supposed;
-mod told;

@@ -16,7 +16,7 @@ const LATENCIES: Latencies = Latencies { start: Duration::from_millis(3000), sto
 
 /// A simulation that is recorded.
 struct Watched {
-    world: Simulation,
+    simulation: Simulation,
     recorder: Recorder,
     lines: Vec<String>,
     is_listed: bool,
@@ -24,18 +24,18 @@ struct Watched {
 
 impl Watched {
     fn new(seed: u64, naming: Naming) -> Self {
-        let world = Simulation::new(seed, Options { latencies: LATENCIES, ..Options::default() });
+        let simulation = Simulation::new(seed, Options { latencies: LATENCIES, ..Options::default() });
         let recorder = Recorder::new(naming, &[7; 32], beginning());
-        Self { world, recorder, lines: Vec::new(), is_listed: false }
+        Self { simulation, recorder, lines: Vec::new(), is_listed: false }
     }
 
     /// Records the present objects and the deleted ones.
     fn record(&mut self) {
-        let now = beginning() + self.world.elapsed();
+        let now = beginning() + self.simulation.elapsed();
         let mut all = Vec::new();
         for kind in KINDS {
             self.recorder.list_begins(kind);
-            all.extend(self.world.objects(kind.plural).into_values().map(|object| (kind, object)));
+            all.extend(self.simulation.objects(kind.plural).into_values().map(|object| (kind, object)));
         }
         // In the order of a watch.
         all.sort_by_key(|(_, object)| object["metadata"]["resourceVersion"].as_str().and_then(|version| version.parse::<u64>().ok()));
@@ -49,11 +49,11 @@ impl Watched {
     }
 
     fn run_for(&mut self, time: Duration) {
-        let end = self.world.elapsed() + time;
-        while self.world.elapsed() < end {
-            let told = self.world.log().len();
-            let left = end - self.world.elapsed();
-            self.world.run_until_seen("a change", left, |world| told < world.log().len() || end <= world.elapsed());
+        let end = self.simulation.elapsed() + time;
+        while self.simulation.elapsed() < end {
+            let told = self.simulation.log().len();
+            let left = end - self.simulation.elapsed();
+            self.simulation.run_until_seen("a change", left, |simulation| told < simulation.log().len() || end <= simulation.elapsed());
             self.record();
         }
     }
@@ -70,7 +70,7 @@ impl Watched {
         let mut frames = Frames::new(Vec::new(), 0);
         frames.line(&header.line()).expect("in memory");
         self.lines.iter().for_each(|line| frames.line(line).expect("in memory"));
-        let last = self.recorder.ended(Ended::Stopped, beginning() + self.world.elapsed());
+        let last = self.recorder.ended(Ended::Stopped, beginning() + self.simulation.elapsed());
         frames.finish(&last).expect("in memory")
     }
 }
@@ -92,17 +92,17 @@ fn image(image: &str) -> Value {
 fn busy_day(naming: Naming) -> Vec<u8> {
     let mut watched = Watched::new(1, naming);
     let rolling = json!({"strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 2, "maxUnavailable": 1}}});
-    watched.world.create(&deployment(6, &rolling));
-    watched.world.run_for(Duration::from_secs(10));
+    watched.simulation.create(&deployment(6, &rolling));
+    watched.simulation.run_for(Duration::from_secs(10));
     watched.record();
     watched.run_for(Duration::from_secs(1));
-    watched.world.patch_deployment("web", image("main:2"));
+    watched.simulation.patch_deployment("web", image("main:2"));
     watched.run_for(Duration::from_secs(40));
-    watched.world.patch_deployment("web", json!({"spec": {"replicas": 9}}));
+    watched.simulation.patch_deployment("web", json!({"spec": {"replicas": 9}}));
     watched.run_for(Duration::from_secs(12));
-    watched.world.patch_deployment("web", image("main:3"));
+    watched.simulation.patch_deployment("web", image("main:3"));
     watched.run_for(Duration::from_secs(4));
-    watched.world.patch_deployment("web", image("main:4"));
+    watched.simulation.patch_deployment("web", image("main:4"));
     watched.run_for(Duration::from_secs(60));
     watched.file()
 }
@@ -190,13 +190,13 @@ fn under_termination_complete_there_are_never_more_pods_than_its_bound() {
 #[test]
 fn stateful_sets_replay_and_workloads_come_and_go() {
     let mut watched = Watched::new(2, Naming::Plain);
-    watched.world.create(&stateful_set(3, &json!({"podManagementPolicy": "Parallel"})));
-    watched.world.run_for(Duration::from_secs(10));
+    watched.simulation.create(&stateful_set(3, &json!({"podManagementPolicy": "Parallel"})));
+    watched.simulation.run_for(Duration::from_secs(10));
     watched.record();
     watched.run_for(Duration::from_secs(1));
-    watched.world.patch_stateful_set("web", image("main:2"));
+    watched.simulation.patch_stateful_set("web", image("main:2"));
     watched.run_for(Duration::from_secs(50));
-    watched.world.create(&deployment(2, &json!({})));
+    watched.simulation.create(&deployment(2, &json!({})));
     watched.run_for(Duration::from_secs(10));
     let replay = replayed(&watched.file(), None, 0);
     assert_eq!(replay.recorded.workloads.len(), 2);

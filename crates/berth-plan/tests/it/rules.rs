@@ -1,7 +1,7 @@
 //! Subtle rules of a forecast: which workload a problem belongs to, what counts when, and what is merged.
 
 use crate::common::{
-    cluster, edit, foretell, new_image, pod, ready, rolling,
+    cluster, edit, forecast_change, new_image, pod, ready, rolling,
     scenario::{deployment, stateful_set},
     suppositions,
 };
@@ -72,7 +72,7 @@ fn who_goes_back_is_the_one_whose_template_fails() {
         vec![web, with_image(image, named("till", deployment(2, &rolling(1, 0, "TerminationStarted"))))]
     };
     let change = applied(deployments(true, "main:2"));
-    let forecast = foretell(deployments(false, "main:1"), &change);
+    let forecast = forecast_change(deployments(false, "main:1"), &change);
     let went_back: Vec<(&str, bool)> = forecast.workloads.iter().map(|workload| (&*workload.workload.name, workload.rolled_back)).collect();
     assert_eq!(went_back, [("web", true), ("till", false)]);
     let about: Vec<Option<&str>> = forecast.troubles.iter().map(|trouble| trouble.about.as_ref().map(|about| &*about.name)).collect();
@@ -101,7 +101,7 @@ fn a_failed_rollout_without_a_former_revision_is_not_rolled_back() {
     web["metadata"]["annotations"] = json!({"berth.dev/auto-rollback": "OnDeadline"});
     web["spec"]["progressDeadlineSeconds"] = json!(60);
     web["spec"]["template"]["metadata"]["annotations"] = json!({"sim.berth.dev/fails": "ImagePullBackOff"});
-    let forecast = foretell(Vec::new(), &applied(vec![web]));
+    let forecast = forecast_change(Vec::new(), &applied(vec![web]));
     assert!(!forecast.workloads[0].rolled_back && matches!(forecast.workloads[0].outcome, Outcome::Stuck { .. }));
     let never = texts(&forecast, TroubleKind::Never);
     assert!(never.iter().any(|text| text.starts_with("web: ")) && never.iter().any(|text| text.contains("never completes")), "{never:?}");
@@ -112,7 +112,7 @@ fn a_failed_rollout_without_a_former_revision_is_not_rolled_back() {
 
 #[test]
 fn fewer_pods_than_the_strategy_promises_are_no_trouble_where_there_were_no_more_before() {
-    let forecast = foretell(vec![deployment(3, &rolling(1, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, scaled(5)));
+    let forecast = forecast_change(vec![deployment(3, &rolling(1, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, scaled(5)));
     assert_eq!((forecast.workloads[0].available.value, forecast.workloads[0].least), (3, Some(5)));
     assert!(forecast.troubles.is_empty() && forecast.failures(&[Failure::Unavailable]).is_empty(), "{:?}", forecast.troubles);
 }
@@ -122,14 +122,14 @@ fn each_refusal_has_its_kind_and_no_generated_name() {
     // The pods request no resources, so a quota that was created later rejects further ones.
     let pods = || vec![pod("a", ready("2026-03-01T10:00:04Z"))];
     let objects = [vec![quota("default", "cpus", &json!({"requests.cpu": "9"}))], cluster(1, pods())].concat();
-    let nothing_asked = foretell(objects, &edit(WorkloadKind::Deployment, scaled(2)));
+    let nothing_asked = forecast_change(objects, &edit(WorkloadKind::Deployment, scaled(2)));
     let [trouble] = &texts(&nothing_asked, TroubleKind::Quota)[..] else { panic!("{:?}", nothing_asked.troubles) };
     assert!(trouble.contains(": a pod is forbidden: failed quota: cpus: must specify requests.cpu"), "{trouble}");
 
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "default", "uid": "ns",
         "labels": {"pod-security.kubernetes.io/enforce": "restricted"}}, "status": {"phase": "Active"}, "spec": {"finalizers": ["kubernetes"]}});
     let objects = [vec![namespace], cluster(1, pods())].concat();
-    let refused = foretell(objects, &edit(WorkloadKind::Deployment, scaled(3)));
+    let refused = forecast_change(objects, &edit(WorkloadKind::Deployment, scaled(3)));
     let [trouble] = &texts(&refused, TroubleKind::Refused)[..] else { panic!("{:?}", refused.troubles) };
     assert!(trouble.contains("a pod is forbidden: violates PodSecurity"), "{trouble}");
     assert_eq!((refused.failures(&[Failure::Quota]).len(), refused.failures(&[Failure::Refused]).len()), (0, 1), "{:?}", refused.troubles);
@@ -143,7 +143,7 @@ fn a_trouble_is_reported_once_for_each_workload_whatever_its_figures() {
         ["web", "till"].map(|name| with_image(image, named(name, deployment(2, &rolling(2, 0, "TerminationStarted"))))).to_vec()
     };
     let change = applied(both("main:2"));
-    let forecast = foretell([vec![tight], both("main:1")].concat(), &change);
+    let forecast = forecast_change([vec![tight], both("main:1")].concat(), &change);
     let refused = texts(&forecast, TroubleKind::Quota);
     assert_eq!(refused.len(), 2, "{refused:?}");
     let about: Vec<&str> =
@@ -174,7 +174,7 @@ fn quotas_and_budgets_of_other_namespaces_are_not_reported() {
         deployment(3, &rolling(0, 1, "TerminationStarted")),
         elsewhere(deployment(1, &json!({}))),
     ];
-    let forecast = foretell(objects, &edit(WorkloadKind::Deployment, new_image()));
+    let forecast = forecast_change(objects, &edit(WorkloadKind::Deployment, new_image()));
     let quotas: Vec<(&str, &str, &str)> =
         forecast.quotas.iter().map(|quota| (quota.name.as_str(), quota.used.as_str(), quota.hard.as_str())).collect();
     assert_eq!(quotas, [("own", "6", "50")], "all three that go and all three that come");
@@ -186,7 +186,7 @@ fn a_budget_is_reported_when_it_first_has_fewer_pods_than_before() {
     let budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "all", "namespace": "default"},
         "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}}});
     let forecast =
-        foretell(vec![budget, deployment(3, &rolling(0, 1, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
+        forecast_change(vec![budget, deployment(3, &rolling(0, 1, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
     let [trouble] = &forecast.troubles[..] else { panic!("{:?}", forecast.troubles) };
     assert!(trouble.at < Duration::from_secs(1) && trouble.about.is_none(), "when it first has fewer: {trouble:?}");
 }
@@ -195,7 +195,7 @@ fn a_budget_is_reported_when_it_first_has_fewer_pods_than_before() {
 fn only_nodes_that_take_pods_have_room() {
     let web = || asking(&json!({"cpu": "500m"}), deployment(2, &rolling(1, 0, "TerminationStarted")));
     let room = |nodes: Vec<Value>| {
-        let forecast = foretell([nodes, vec![web()]].concat(), &edit(WorkloadKind::Deployment, new_image()));
+        let forecast = forecast_change([nodes, vec![web()]].concat(), &edit(WorkloadKind::Deployment, new_image()));
         forecast.nodes.iter().find(|room| room.resource == "cpu").map(|room| (room.allocatable, room.least_free.value))
     };
     // Both rollouts at their maximum: two terminating and two new pods.
@@ -217,7 +217,7 @@ fn what_has_ended_holds_nothing() {
         objects.into_iter().map(|object| if object["kind"] == "Pod" { object } else { asking(&json!({"cpu": "1"}), object) }).collect(),
     ]
     .concat();
-    let forecast = foretell(objects, &edit(WorkloadKind::Deployment, scaled(2)));
+    let forecast = forecast_change(objects, &edit(WorkloadKind::Deployment, scaled(2)));
     let cpu = forecast.nodes.iter().find(|room| room.resource == "cpu").expect("pods ask for it");
     assert_eq!((cpu.allocatable, cpu.least_free.value), (4000, 2000), "two of four are held");
     let held = forecast.workloads[0].resources["cpu"];
@@ -227,7 +227,7 @@ fn what_has_ended_holds_nothing() {
 #[test]
 fn what_happens_together_and_is_of_one_owner_is_one_step() {
     let both = |image: &str| with_image(image, deployment(8, &rolling(2, 2, "TerminationStarted")));
-    let forecast = foretell(vec![both("main:1")], &applied(vec![both("main:2")]));
+    let forecast = forecast_change(vec![both("main:1")], &applied(vec![both("main:2")]));
     let first: Vec<(&StepKind, bool)> = forecast.workloads[0]
         .steps
         .iter()
@@ -268,7 +268,7 @@ fn creations_and_deletions_of_two_sets_are_two_steps() {
     objects[0]["spec"]["template"]["spec"]["containers"][0]["image"] = json!("main:2");
     let objects = [objects, vec![second], pods.collect()].concat();
     let owners = |replicas: i32| {
-        let forecast = foretell(objects.clone(), &edit(WorkloadKind::Deployment, scaled(replicas)));
+        let forecast = forecast_change(objects.clone(), &edit(WorkloadKind::Deployment, scaled(replicas)));
         let owner = |kind: &StepKind| match kind {
             StepKind::CreatePods { owner, .. } | StepKind::DeletePods { owner, .. } => Some(owner.clone()),
             _ => None,
@@ -285,11 +285,11 @@ fn creations_and_deletions_of_two_sets_are_two_steps() {
 #[test]
 fn a_set_that_is_cleaned_away_is_a_step() {
     let web = |image: &str| with_image(image, deployment(1, &json!({"revisionHistoryLimit": 0})));
-    let forecast = foretell(vec![web("main:1")], &applied(vec![web("main:2")]));
+    let forecast = forecast_change(vec![web("main:1")], &applied(vec![web("main:2")]));
     let last = forecast.workloads[0].steps.last().expect("some");
     assert!(matches!(last.kind, StepKind::DeleteSet { .. }), "{:?}", forecast.workloads[0].steps);
-    let told = text(&forecast, None);
-    assert!(told.contains("  delete ReplicaSet web-") && told.contains(": revision 1 is beyond revisionHistoryLimit"), "{told}");
+    let output = text(&forecast, None);
+    assert!(output.contains("  delete ReplicaSet web-") && output.contains(": revision 1 is beyond revisionHistoryLimit"), "{output}");
 }
 
 #[test]
@@ -297,7 +297,7 @@ fn a_pod_is_available_at_the_moment_when_its_time_is_over() {
     let mut web = deployment(1, &rolling(1, 0, "TerminationStarted"));
     web["spec"]["minReadySeconds"] = json!(1200);
     web["spec"]["progressDeadlineSeconds"] = json!(1201);
-    let forecast = foretell(vec![web], &edit(WorkloadKind::Deployment, new_image()));
+    let forecast = forecast_change(vec![web], &edit(WorkloadKind::Deployment, new_image()));
     let workload = &forecast.workloads[0];
     let ready = workload.lives.iter().flat_map(|life| &life.states).filter(|state| state.is == PodState::Ready).map(|state| state.at).max();
     let available =
@@ -316,7 +316,7 @@ fn a_rollout_may_pause_as_long_as_its_step_lasts_or_its_pods_take() {
     let mut old = deployment(2, &rolling(1, 0, "TerminationStarted"));
     old["metadata"]["annotations"] = json!({"berth.dev/steps": "50%, 3h, 100%"});
     let new = with_image("main:2", old.clone());
-    let forecast = foretell(vec![old], &applied(vec![new]));
+    let forecast = forecast_change(vec![old], &applied(vec![new]));
     let Outcome::Complete { after, .. } = forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
     assert!((10_800..10_830).contains(&after.as_secs()), "{after:?}");
     let slow = Suppositions { start: Some(Duration::from_secs(5)), stop: Some(Duration::from_secs(9000)), ..Suppositions::default() };
@@ -329,7 +329,7 @@ fn a_rollout_may_pause_as_long_as_its_step_lasts_or_its_pods_take() {
     web["spec"]["progressDeadlineSeconds"] = json!(5 * 86_400);
     let mut broken = web.clone();
     broken["spec"]["template"]["metadata"]["annotations"] = json!({"sim.berth.dev/fails": "ImagePullBackOff"});
-    let forecast = foretell(vec![web], &applied(vec![broken]));
+    let forecast = forecast_change(vec![web], &applied(vec![broken]));
     assert!(matches!(forecast.workloads[0].outcome, Outcome::Stuck { .. }));
     assert_eq!(texts(&forecast, TroubleKind::Deadline), [] as [&str; 0]);
 }
@@ -367,7 +367,7 @@ fn the_reason_of_a_size_counts_terminating_pods_as_the_policy_does() {
 #[test]
 fn a_strategy_without_bounds_promises_none() {
     let web = deployment(2, &json!({"strategy": {"type": "Recreate"}}));
-    let forecast = foretell(vec![web], &edit(WorkloadKind::Deployment, new_image()));
+    let forecast = forecast_change(vec![web], &edit(WorkloadKind::Deployment, new_image()));
     assert_eq!((forecast.workloads[0].most, forecast.workloads[0].least), (None, None));
     assert_eq!(forecast.failures(&[Failure::Bound, Failure::Unavailable]), [] as [&str; 0]);
 }
@@ -437,7 +437,7 @@ fn pods_that_no_node_fits_are_reported_and_claims_without_a_known_volume_are_sup
     let mut objects = cluster(1, vec![pod("a", ready("2026-03-01T10:00:04Z"))]);
     objects.push(node("n2", "1", false));
     objects[0] = asking(&json!({"cpu": "600m"}), objects[0].clone());
-    let forecast = foretell(objects, &edit(WorkloadKind::Deployment, scaled(3)));
+    let forecast = forecast_change(objects, &edit(WorkloadKind::Deployment, scaled(3)));
     let unplaced = texts(&forecast, TroubleKind::Unschedulable);
     assert!(
         unplaced.len() == 1 && unplaced[0].starts_with("no node fits a pod of web-"),
@@ -447,7 +447,7 @@ fn pods_that_no_node_fits_are_reported_and_claims_without_a_known_volume_are_sup
     let claim = json!({"metadata": {"name": "data"}, "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": {"requests": {"storage": "1Gi"}}}});
     let set = |class: Option<Value>| {
         let set = stateful_set(1, &json!({"volumeClaimTemplates": [claim]}));
-        foretell(class.into_iter().chain([set]).collect(), &edit(WorkloadKind::StatefulSet, scaled(2)))
+        forecast_change(class.into_iter().chain([set]).collect(), &edit(WorkloadKind::StatefulSet, scaled(2)))
     };
     let class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "fast", "uid": "fast"}, "provisioner": "ebs.example.com", "reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"});
     for class in [None, Some(class)] {
@@ -497,17 +497,18 @@ fn one_pod_that_is_ready_shows_that_the_template_is_not_at_fault() {
 
 #[test]
 fn waits_end_and_short_ones_and_long_lists_are_not_all_shown() {
-    let forecast = foretell(vec![deployment(20, &rolling(1, 0, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
+    let forecast =
+        forecast_change(vec![deployment(20, &rolling(1, 0, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
     let web = &forecast.workloads[0];
     assert!(web.waits.iter().all(|wait| wait.until.is_some_and(|until| wait.from <= until)), "{:?}", web.waits);
     assert!(web.waits.iter().all(|wait| wait.reason != "child_not_observed"), "{:?}", web.waits);
-    let told = text(&forecast, None);
-    let lines = told.lines().filter(|line| line.starts_with("   ") && line.contains("s  ")).count();
-    assert!(told.contains(" more; -o json prints all\n") && lines <= 45, "{lines} {told}");
+    let output = text(&forecast, None);
+    let lines = output.lines().filter(|line| line.starts_with("   ") && line.contains("s  ")).count();
+    assert!(output.contains(" more; -o json prints all\n") && lines <= 45, "{lines} {output}");
     let short = web.waits.iter().filter(|wait| wait.until.is_some_and(|until| until <= wait.from + Duration::from_millis(100))).count();
-    let shown = foretell(vec![deployment(3, &rolling(1, 1, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
-    let told = text(&shown, None);
-    assert!(!told.contains("(0s)") && !told.contains("(0.1s)"), "{short} {told}");
+    let shown = forecast_change(vec![deployment(3, &rolling(1, 1, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
+    let output = text(&shown, None);
+    assert!(!output.contains("(0s)") && !output.contains("(0.1s)"), "{short} {output}");
 }
 
 #[test]
@@ -527,7 +528,7 @@ fn two_edits_of_one_object_are_one_change() {
         manifests: vec![json!({"apiVersion": "example.com/v1", "kind": "Thing", "metadata": {"name": "x"}})],
         ..Change::default()
     };
-    let forecast = foretell(vec![deployment(2, &rolling(1, 0, "TerminationComplete"))], &change);
+    let forecast = forecast_change(vec![deployment(2, &rolling(1, 0, "TerminationComplete"))], &change);
     assert_eq!((forecast.workloads.len(), forecast.workloads[0].replicas), (1, 4));
     let writes = berth_plan::writes(&Snapshot::of_documents(cluster(2, Vec::new())), &change).expect("writes");
     assert_eq!(writes.len(), 1, "{writes:?}");
@@ -602,7 +603,7 @@ fn nothing_is_stuck_without_a_reason() {
     let mut objects = cluster(2, Vec::new());
     objects[0]["metadata"]["deletionTimestamp"] = json!("2026-03-01T10:10:00Z");
     objects[0]["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
-    let forecast = foretell(objects, &edit(WorkloadKind::Deployment, new_image()));
+    let forecast = forecast_change(objects, &edit(WorkloadKind::Deployment, new_image()));
     let Outcome::Stuck { why, .. } = &forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
     assert!(why.iter().any(|why| why.contains("is being deleted")), "{why:?}");
 }
@@ -613,7 +614,7 @@ fn a_replica_set_that_a_quota_refuses_is_a_trouble_of_the_quota() {
     let hard = json!({"count/replicasets.apps": "1"});
     let quota =
         json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": hard}});
-    let forecast = foretell(vec![quota, deployment(2, &json!({}))], &edit(WorkloadKind::Deployment, new_image()));
+    let forecast = forecast_change(vec![quota, deployment(2, &json!({}))], &edit(WorkloadKind::Deployment, new_image()));
     let Outcome::Stuck { why, .. } = &forecast.workloads[0].outcome else { panic!("{}", text(&forecast, None)) };
     assert!(why[0].contains("exceeded quota: few"), "{why:?}");
     assert_eq!(forecast.failures(&[Failure::Quota]).len(), 1, "{:?}", forecast.troubles);

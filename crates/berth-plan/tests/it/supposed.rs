@@ -1,7 +1,7 @@
 //! The basis of a forecast: pod times from the cluster, assumptions for unknown facts, and ignored objects.
 
 use crate::common::{
-    cluster, edit, foretell, new_image, pod, ready, rolling,
+    cluster, edit, forecast_change, new_image, pod, ready, rolling,
     scenario::{deployment, stateful_set},
     suppositions,
 };
@@ -177,7 +177,7 @@ fn a_priority_is_that_of_pods_that_have_it_and_a_node_that_is_not_ready_takes_no
     };
     let mut web = deployment(2, &rolling(1, 0, "TerminationStarted"));
     web["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "1"}});
-    let forecast = foretell(vec![node("n1", "True"), node("n2", "Unknown"), web], &edit(WorkloadKind::Deployment, scaled(3)));
+    let forecast = forecast_change(vec![node("n1", "True"), node("n2", "Unknown"), web], &edit(WorkloadKind::Deployment, scaled(3)));
     let cpu = forecast.nodes.iter().find(|room| room.resource == "cpu").expect("pods ask for it");
     assert_eq!((cpu.allocatable, cpu.least_free.value), (4000, 1000));
     // The class is not in the file, but the pod contains its priority. New pods are accepted and get it.
@@ -255,7 +255,7 @@ fn what_a_server_is_asked_about_is_what_changes() {
 #[test]
 fn a_stateful_sets_pods_are_named_and_deleted_by_a_rule_and_a_recreation_is_forecast() {
     let set = stateful_set(2, &json!({"updateStrategy": {"type": "Recreate"}, "podManagementPolicy": "Parallel"}));
-    let forecast = foretell(vec![set], &edit(WorkloadKind::StatefulSet, new_image()));
+    let forecast = forecast_change(vec![set], &edit(WorkloadKind::StatefulSet, new_image()));
     let web = &forecast.workloads[0];
     assert_eq!((web.policy.as_str(), web.available.value, web.most), ("Recreate, Parallel", 0, None));
     let Outcome::Complete { after, .. } = web.outcome else { panic!("{}", text(&forecast, None)) };
@@ -275,7 +275,7 @@ fn a_stateful_sets_pods_are_named_and_deleted_by_a_rule_and_a_recreation_is_fore
     revisions.dedup();
     assert!(revisions.len() == 2 && revisions.iter().all(|revision| revision.starts_with("web-")), "{revisions:?}");
     // A set without a policy has OrderedReady.
-    let ordered = foretell(vec![stateful_set(1, &json!({}))], &edit(WorkloadKind::StatefulSet, scaled(2)));
+    let ordered = forecast_change(vec![stateful_set(1, &json!({}))], &edit(WorkloadKind::StatefulSet, scaled(2)));
     assert_eq!(ordered.workloads[0].policy, "RollingUpdate, OrderedReady");
     assert_eq!(victims(&ordered), "No pod is deleted.\n");
 }
@@ -284,7 +284,7 @@ fn a_stateful_sets_pods_are_named_and_deleted_by_a_rule_and_a_recreation_is_fore
 fn a_new_template_that_crashes_takes_what_the_strategy_promises() {
     let mut broken = deployment(3, &rolling(1, 0, "TerminationStarted"));
     broken["spec"]["template"]["metadata"]["annotations"] = json!({"sim.berth.dev/fails": "CrashLoopBackOff"});
-    let forecast = foretell(vec![deployment(3, &rolling(1, 0, "TerminationStarted"))], &applied(vec![broken]));
+    let forecast = forecast_change(vec![deployment(3, &rolling(1, 0, "TerminationStarted"))], &applied(vec![broken]));
     let lowest = forecast.workloads[0].available;
     let told: Vec<(&str, Duration)> = forecast
         .troubles
@@ -311,7 +311,7 @@ fn a_quota_of_the_change_counts_and_its_peak_is_reported_with_its_time() {
         web["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
         web
     };
-    let forecast = foretell(vec![quota(9), web("main:1")], &applied(vec![quota(4), web("main:2")]));
+    let forecast = forecast_change(vec![quota(9), web("main:1")], &applied(vec![quota(4), web("main:2")]));
     let [quota] = &forecast.quotas[..] else { panic!("{:?}", forecast.quotas) };
     assert_eq!((quota.used.as_str(), quota.hard.as_str()), ("3", "4"), "{:?}", forecast.troubles);
     assert!(quota.at < Duration::from_secs(1), "when it is first reached: {:?}", quota.at);
@@ -328,7 +328,7 @@ fn both_kinds_are_changed_at_once_each_by_what_it_knows() {
         stateful_sets: scaled(3),
         ..Change::default()
     };
-    let forecast = foretell(vec![deployment(1, &json!({})), set], &change);
+    let forecast = forecast_change(vec![deployment(1, &json!({})), set], &change);
     let sizes: Vec<(&str, i64)> = forecast.workloads.iter().map(|workload| (workload.policy.as_str(), workload.replicas)).collect();
     assert_eq!(sizes, [("RollingUpdate, TerminationComplete", 2), ("RollingUpdate, OrderedReady", 3)]);
 }
@@ -345,7 +345,7 @@ fn a_cluster_of_more_bytes_than_the_store_keeps_of_changes_is_forecast() {
     });
     let own = [pod("web-1-a", ready("2026-03-01T10:00:04Z")), pod("web-1-b", ready("2026-03-01T10:00:09Z"))];
     let objects = cluster(2, own.into_iter().chain(of_others).collect());
-    let forecast = foretell(objects, &edit(WorkloadKind::Deployment, new_image()));
+    let forecast = forecast_change(objects, &edit(WorkloadKind::Deployment, new_image()));
     assert!(matches!(forecast.workloads[0].outcome, Outcome::Complete { .. }), "{:?}", forecast.workloads[0].outcome);
     assert_eq!((forecast.workloads[0].pods.value, forecast.workloads[0].available.value), (3, 2));
 }
@@ -355,7 +355,7 @@ fn pods_wait_for_a_config_map_that_does_not_exist_and_that_the_change_does_not_a
     let mut web = deployment(2, &rolling(1, 0, "TerminationStarted"));
     web["spec"]["template"]["spec"]["containers"][0]["envFrom"] = json!([{"configMapRef": {"name": "settings"}}]);
     let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"level": "info"}});
-    let foretold = |known: Option<KnownObject>, manifests: &[&Value]| {
+    let forecast_with = |known: Option<KnownObject>, manifests: &[&Value]| {
         let key = (CONFIG_MAPS, ObjectKey::new("default", "settings"));
         let objects = known.map(|known| (key, known)).into_iter().collect();
         let snapshot = Snapshot::of_documents([deployment(2, &rolling(1, 0, "TerminationStarted"))]);
@@ -364,10 +364,10 @@ fn pods_wait_for_a_config_map_that_does_not_exist_and_that_the_change_does_not_a
     };
     let is_complete = |forecast: &Forecast| matches!(forecast.workloads[0].outcome, Outcome::Complete { .. });
     for found in [None, Some(KnownObject::Exists), Some(KnownObject::Keys(["level".to_owned()].into()))] {
-        assert!(is_complete(&foretold(found.clone(), &[&web])), "{found:?}");
+        assert!(is_complete(&forecast_with(found.clone(), &[&web])), "{found:?}");
     }
-    let stuck = foretold(Some(KnownObject::Missing), &[&web]);
+    let stuck = forecast_with(Some(KnownObject::Missing), &[&web]);
     let told = text(&stuck, None);
     assert!(!is_complete(&stuck) && told.contains("configmap \"settings\" not found"), "{told}");
-    assert!(is_complete(&foretold(Some(KnownObject::Missing), &[&config_map, &web])));
+    assert!(is_complete(&forecast_with(Some(KnownObject::Missing), &[&config_map, &web])));
 }

@@ -146,7 +146,7 @@ impl Chain {
         admission.record_decided_owners();
         self.record(admission);
         admission.since.pause(&*self.clock).await;
-        self.carry_out(storage, admission).await
+        self.execute(storage, admission).await
     }
 
     /// Runs the end of the chain: charge, store, settle or give back.
@@ -154,7 +154,7 @@ impl Chain {
     /// # Errors
     /// A charge without room, a conflict, or an error of the store. Nothing stays charged, unless the outcome of the
     /// write is unknown.
-    pub(crate) async fn carry_out(&self, storage: &Storage, admission: &mut Admission<'_>) -> Result<Current, Failure> {
+    pub(crate) async fn execute(&self, storage: &Storage, admission: &mut Admission<'_>) -> Result<Current, Failure> {
         let mut charges = Charges::default();
         if let Err(refused) = self.charge(admission, &mut charges).await {
             self.give_back(charges).await;

@@ -126,12 +126,12 @@ async fn warn_of_pods(reader: &Reader, old: &Namespace, new: &Namespace) -> Resu
     }
     let name = new.metadata.name.as_deref().unwrap_or_default();
     let pods = reader.list(resource::of::<Pod>(), Some(name), &MinRevision::default()).await?;
-    Ok(Remarks { warnings: told(name, now, &pods)?, audit: Vec::new() })
+    Ok(Remarks { warnings: violation_warnings(name, now, &pods)?, audit: Vec::new() })
 }
 
 /// Returns the warnings about pods that violate `allowed`. Pods with the same violations share a line with the name of
 /// the first.
-fn told(namespace: &str, allowed: LevelVersion, pods: &[Arc<Entry>]) -> Result<Vec<String>, ApiError> {
+fn violation_warnings(namespace: &str, allowed: LevelVersion, pods: &[Arc<Entry>]) -> Result<Vec<String>, ApiError> {
     let mut alike = BTreeMap::<String, (String, usize)>::new();
     for entry in pods.iter().take(PODS_MAX) {
         let pod: Pod = decoded(entry)?;
@@ -178,13 +178,13 @@ mod tests {
         let entry = Entry { key, value: json[..].into(), header: Header::default(), create_revision: revision, mod_revision: revision };
         let entry = Arc::new(entry);
         let allowed = Policy::of(|name| (name == "pod-security.kubernetes.io/enforce").then_some("baseline")).enforce;
-        let told = |count: usize| told("team", allowed, &vec![Arc::clone(&entry); count]).expect("readable");
+        let violation_warnings = |count: usize| violation_warnings("team", allowed, &vec![Arc::clone(&entry); count]).expect("readable");
         let violate = "existing pods in namespace \"team\" violate the new PodSecurity enforce level \"baseline:latest\"";
         let lines = [violate, "p (and 2999 other pods): host namespaces"];
-        assert_eq!(told(PODS_MAX), lines);
+        assert_eq!(violation_warnings(PODS_MAX), lines);
         for count in [PODS_MAX + 1, PODS_MAX + 1000] {
             let first = format!("new PodSecurity enforce level only checked against the first 3000 of {count} existing pods");
-            assert_eq!(told(count), [&*first, lines[0], lines[1]]);
+            assert_eq!(violation_warnings(count), [&*first, lines[0], lines[1]]);
         }
     }
 }

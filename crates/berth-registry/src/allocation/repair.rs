@@ -52,7 +52,7 @@ pub enum Step {
     /// A Service has it without a claim: claim it.
     Claim(Good, Holder),
     /// A Service has a good of another Service. Only the Service's owner can correct that.
-    Tell(Good, Holder),
+    Report(Good, Holder),
 }
 
 /// The result of a round, and the rest of its work for the verbs.
@@ -90,7 +90,7 @@ pub fn decide(claims: &[Claimed], services: &BTreeMap<Holder, BTreeSet<Good>>) -
         for good in goods {
             match holders.get(good) {
                 Some(other) if *other == Some(holder) => (),
-                Some(_) => steps.push(Step::Tell(*good, holder.clone())),
+                Some(_) => steps.push(Step::Report(*good, holder.clone())),
                 None => {
                     steps.push(Step::Claim(*good, holder.clone()));
                     holders.insert(*good, Some(holder));
@@ -118,7 +118,7 @@ impl Allocator {
         }
         let steps = decide(&claims, &self.goods_of_services().await?);
         for step in &steps {
-            self.carry_out_step(step, &entries).await?;
+            self.execute_step(step, &entries).await?;
         }
         let unused = self.unused_ranges(&claims).await?;
         Ok(Repaired { steps, unused })
@@ -154,7 +154,7 @@ impl Allocator {
         Ok(unused)
     }
 
-    async fn carry_out_step(&self, step: &Step, entries: &BTreeMap<Good, Arc<Entry>>) -> Result<(), ApiError> {
+    async fn execute_step(&self, step: &Step, entries: &BTreeMap<Good, Arc<Entry>>) -> Result<(), ApiError> {
         match step {
             Step::MarkUnused(good) => match entries.get(good) {
                 Some(entry) => self.mark_unused(entry).await,
@@ -168,7 +168,7 @@ impl Allocator {
                 Ok(())
             }
             Step::Claim(good, holder) => self.claim(holder, *good).await.map(drop),
-            Step::Tell(..) => Ok(()),
+            Step::Report(..) => Ok(()),
         }
     }
 
@@ -233,7 +233,7 @@ mod tests {
     fn a_service_gets_the_claim_that_it_lacks_unless_another_has_it() {
         let good = Good::NodePort(1);
         assert_eq!(decide(&[], &services(&[("a", &[1])])), [Step::Claim(good, holder("a"))]);
-        assert_eq!(decide(&[], &services(&[("a", &[1]), ("b", &[1])])), [Step::Claim(good, holder("a")), Step::Tell(good, holder("b"))]);
-        assert_eq!(decide(&[claim(1, "b", false)], &services(&[("a", &[1]), ("b", &[1])])), [Step::Tell(good, holder("a"))]);
+        assert_eq!(decide(&[], &services(&[("a", &[1]), ("b", &[1])])), [Step::Claim(good, holder("a")), Step::Report(good, holder("b"))]);
+        assert_eq!(decide(&[claim(1, "b", false)], &services(&[("a", &[1]), ("b", &[1])])), [Step::Report(good, holder("a"))]);
     }
 }

@@ -117,7 +117,7 @@ impl Schemas {
     pub(super) fn finish(mut self) -> Map<String, Value> {
         let definitions = self.generator.take_definitions(false);
         let mut schemas: Map<String, Value> =
-            definitions.into_iter().map(|(name, schema)| (public_name(&name), normalise(schema))).collect();
+            definitions.into_iter().map(|(name, schema)| (public_name(&name), normalize(schema))).collect();
         for (name, schema) in &mut schemas {
             mark_fields(name, schema);
         }
@@ -179,15 +179,15 @@ fn wrap(reference: &Value, description: Option<&str>) -> Value {
 
 /// Converts the generated schema to upstream's form: nothing is nullable, references are in `allOf`, and there are no
 /// Rust defaults.
-fn normalise(schema: Value) -> Value {
+fn normalize(schema: Value) -> Value {
     match schema {
-        Value::Object(members) => normalise_object(members),
-        Value::Array(items) => Value::Array(items.into_iter().map(normalise).collect()),
+        Value::Object(members) => normalize_object(members),
+        Value::Array(items) => Value::Array(items.into_iter().map(normalize).collect()),
         other => other,
     }
 }
 
-fn normalise_object(mut schema: Map<String, Value>) -> Value {
+fn normalize_object(mut schema: Map<String, Value>) -> Value {
     schema.remove("default");
     schema.remove("nullable");
     take_null_out(&mut schema);
@@ -208,11 +208,11 @@ fn normalise_object(mut schema: Map<String, Value>) -> Value {
     // Members of `properties` are field names, not keywords of the schema.
     let members = schema.into_iter().map(|(key, value)| match (key.as_str(), value) {
         ("properties", Value::Object(properties)) => {
-            let properties = properties.into_iter().map(|(name, schema)| (name, normalise(schema))).collect();
+            let properties = properties.into_iter().map(|(name, schema)| (name, normalize(schema))).collect();
             (key, Value::Object(properties))
         }
         ("enum" | "required" | "example", value) => (key, value),
-        (_, value) => (key, normalise(value)),
+        (_, value) => (key, normalize(value)),
     });
     Value::Object(members.collect())
 }

@@ -36,7 +36,7 @@ fn of_version(resource: &Resource) -> KindFields {
     let mut schema = Schema::default();
     schema.add_openapi(&schemas);
     let has_status = resource.subresources.contains(&Subresource::Status);
-    // Nobody owns the spec of what is approved, as upstream.
+    // No manager owns the spec of what is approved, as upstream.
     let is_approved = resource.subresources.contains(&Subresource::Approval);
     let main_ignores = [(has_status, ["status"]), (is_approved, ["spec"])];
     KindFields {

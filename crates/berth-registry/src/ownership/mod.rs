@@ -163,13 +163,13 @@ fn set(object: &mut dyn Object, managers: &Managers) {
     object.meta_mut().managed_fields = (!managers.is_empty()).then(|| managers.encode());
 }
 
-/// Builds the description of a change and calls `carry_out` with it.
-fn change<T>(resource: &Resource, old: &Value, new: &Value, author: &Author<'_>, carry_out: impl FnOnce(&Update<'_>) -> T) -> T {
+/// Builds the description of a change and calls `execute` with it.
+fn change<T>(resource: &Resource, old: &Value, new: &Value, author: &Author<'_>, execute: impl FnOnce(&Update<'_>) -> T) -> T {
     let kind = fields_of(resource);
     let (writer, now) = (author.writer(resource), author.time());
     let ignored = kind.ignored(author.subresource);
     let versions = OtherVersions { resource, kind, subresource: author.subresource };
-    carry_out(&Update { root: kind.root(), old, new, writer: &writer, ignored, now: now.as_ref(), versions: &versions })
+    execute(&Update { root: kind.root(), old, new, writer: &writer, ignored, now: now.as_ref(), versions: &versions })
 }
 
 /// The other versions of a resource, for field ownership.

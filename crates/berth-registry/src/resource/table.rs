@@ -145,7 +145,7 @@ pub enum Taken {
     },
     /// The key prefix overlaps with that of another resource.
     #[error("{prefix} is where another resource is stored")]
-    Place {
+    Prefix {
         /// The key prefix.
         prefix: String,
     },
@@ -242,7 +242,7 @@ fn add(all: &mut Vec<Arc<Resource>>, resource: Resource) -> Result<Arc<Resource>
         return Err(Taken::Name { kind: added.gvk().clone(), plural: added.plural().clone() });
     }
     if all.iter().any(|other| !is_version_of(&added, other) && share_keys(&added, other)) {
-        return Err(Taken::Place { prefix: added.prefix().to_owned() });
+        return Err(Taken::Prefix { prefix: added.prefix().to_owned() });
     }
     match all.iter().position(|other| is_same(other)) {
         Some(at) => std::mem::replace(&mut all[at], Arc::clone(&added)).end(),

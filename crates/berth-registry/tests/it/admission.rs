@@ -1,7 +1,7 @@
 //! Limit ranges, pod security levels, and what pods inherit from their service accounts.
 #![expect(clippy::needless_pass_by_value, reason = "tests write their JSON where they send it")]
 
-use crate::world::{World, deployment, now, pod, target};
+use crate::test_cluster::{TestCluster, deployment, now, pod, target};
 use berth_registry::{Actor, ApiError, DeleteOptions, Patch, WriteOptions};
 use serde_json::{Value, json};
 
@@ -12,8 +12,8 @@ fn refusal<T: std::fmt::Debug>(result: Result<T, ApiError>) -> String {
     }
 }
 
-fn limit(world: &World, name: &str, limits: Value) {
-    world.made("limitranges", json!({"metadata": {"name": name}, "spec": {"limits": limits}}));
+fn limit(cluster: &TestCluster, name: &str, limits: Value) {
+    cluster.made("limitranges", json!({"metadata": {"name": name}, "spec": {"limits": limits}}));
 }
 
 fn asking(name: &str, resources: Value) -> Value {
@@ -24,9 +24,9 @@ fn asking(name: &str, resources: Value) -> Value {
 
 #[test]
 fn new_pods_get_the_defaults_of_limit_ranges_and_keep_to_their_limits() {
-    let world = World::new();
-    limit(&world, "l", json!([{"type": "Container", "max": {"memory": "1Gi"}, "min": {"cpu": "100m"}}]));
-    let made = world.made("pods", pod("a"));
+    let cluster = TestCluster::new();
+    limit(&cluster, "l", json!([{"type": "Container", "max": {"memory": "1Gi"}, "min": {"cpu": "100m"}}]));
+    let made = cluster.made("pods", pod("a"));
     let wanted = json!({"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m", "memory": "1Gi"}});
     assert_eq!(made["spec"]["containers"][0]["resources"], wanted);
     let text = "LimitRanger plugin set: cpu, memory request for container c; memory limit for container c";
@@ -35,22 +35,22 @@ fn new_pods_get_the_defaults_of_limit_ranges_and_keep_to_their_limits() {
     let wrong = asking("b", json!({"requests": {"cpu": "50m"}, "limits": {"memory": "2Gi"}}));
     let wanted = "pods \"b\" is forbidden: [minimum cpu usage per Container is 100m, but request is 50m, maximum memory usage per Container \
                   is 1Gi, but limit is 2Gi]";
-    assert_eq!(refusal(world.create("pods", wrong.clone())), wanted);
-    assert!(matches!(world.get("pods", "b"), Err(ApiError::NotFound { .. })));
+    assert_eq!(refusal(cluster.create("pods", wrong.clone())), wanted);
+    assert!(matches!(cluster.get("pods", "b"), Err(ApiError::NotFound { .. })));
     let mut invalid = wrong;
     invalid["spec"]["containers"][0]["name"] = "C".into();
-    assert!(matches!(world.create("pods", invalid), Err(ApiError::Invalid { .. })), "faults of the object come first");
-    world.merge("pods", "a", json!({"metadata": {"labels": {"x": "y"}}})).expect("what is there already may stay");
-    world.made("namespaces", json!({"metadata": {"name": "other"}}));
-    assert_eq!(world.made("pods@other", pod("a"))["spec"]["containers"][0]["resources"], json!({}));
+    assert!(matches!(cluster.create("pods", invalid), Err(ApiError::Invalid { .. })), "faults of the object come first");
+    cluster.merge("pods", "a", json!({"metadata": {"labels": {"x": "y"}}})).expect("what is there already may stay");
+    cluster.made("namespaces", json!({"metadata": {"name": "other"}}));
+    assert_eq!(cluster.made("pods@other", pod("a"))["spec"]["containers"][0]["resources"], json!({}));
 }
 
 #[test]
 fn each_limit_range_fills_in_and_bounds() {
-    let world = World::new();
-    limit(&world, "a", json!([{"type": "Container", "default": {"cpu": "1"}}]));
-    limit(&world, "b", json!([{"type": "Pod", "max": {"cpu": "500m"}}]));
-    assert_eq!(refusal(world.create("pods", pod("p"))), "pods \"p\" is forbidden: maximum cpu usage per Pod is 500m, but limit is 1");
+    let cluster = TestCluster::new();
+    limit(&cluster, "a", json!([{"type": "Container", "default": {"cpu": "1"}}]));
+    limit(&cluster, "b", json!([{"type": "Pod", "max": {"cpu": "500m"}}]));
+    assert_eq!(refusal(cluster.create("pods", pod("p"))), "pods \"p\" is forbidden: maximum cpu usage per Pod is 500m, but limit is 1");
 }
 
 fn claim(name: &str, storage: &str) -> Value {
@@ -60,32 +60,32 @@ fn claim(name: &str, storage: &str) -> Value {
 
 #[test]
 fn claims_keep_to_limit_ranges_also_when_they_grow() {
-    let world = World::new();
-    world.made("persistentvolumeclaims", claim("old", "5Gi"));
-    limit(&world, "l", json!([{"type": "PersistentVolumeClaim", "max": {"storage": "2Gi"}}]));
+    let cluster = TestCluster::new();
+    cluster.made("persistentvolumeclaims", claim("old", "5Gi"));
+    limit(&cluster, "l", json!([{"type": "PersistentVolumeClaim", "max": {"storage": "2Gi"}}]));
     let text = |name: &str, storage: &str| {
         format!(
             "persistentvolumeclaims \"{name}\" is forbidden: maximum storage usage per PersistentVolumeClaim is 2Gi, but request is {storage}"
         )
     };
-    assert_eq!(refusal(world.create("persistentvolumeclaims", claim("c", "3Gi"))), text("c", "3Gi"));
-    world.made("persistentvolumeclaims", claim("c", "1Gi"));
+    assert_eq!(refusal(cluster.create("persistentvolumeclaims", claim("c", "3Gi"))), text("c", "3Gi"));
+    cluster.made("persistentvolumeclaims", claim("c", "1Gi"));
     let bound = json!({"status": {"phase": "Bound", "capacity": {"storage": "1Gi"}}});
-    world.merge("persistentvolumeclaims/status", "c", bound).expect("bound");
-    world.merge("persistentvolumeclaims", "old", json!({"metadata": {"labels": {"a": "b"}}})).expect("its size stays");
+    cluster.merge("persistentvolumeclaims/status", "c", bound).expect("bound");
+    cluster.merge("persistentvolumeclaims", "old", json!({"metadata": {"labels": {"a": "b"}}})).expect("its size stays");
     let grown = |storage: &str| json!({"spec": {"resources": {"requests": {"storage": storage}}}});
-    assert_eq!(refusal(world.merge("persistentvolumeclaims", "c", grown("4Gi"))), text("c", "4Gi"));
-    world.merge("persistentvolumeclaims", "c", grown("2Gi")).expect("within bounds");
+    assert_eq!(refusal(cluster.merge("persistentvolumeclaims", "c", grown("4Gi"))), text("c", "4Gi"));
+    cluster.merge("persistentvolumeclaims", "c", grown("2Gi")).expect("within bounds");
 }
 
 /// Creates a namespace `team` with pod security labels: `enforce=restricted warn=baseline`.
-fn team(world: &World, labels: &str) {
+fn team(cluster: &TestCluster, labels: &str) {
     let labels: serde_json::Map<String, Value> = labels
         .split_whitespace()
         .map(|label| label.split_once('=').expect("a label"))
         .map(|(name, value)| (format!("pod-security.kubernetes.io/{name}"), value.into()))
         .collect();
-    world.made("namespaces", json!({"metadata": {"name": "team", "labels": labels}}));
+    cluster.made("namespaces", json!({"metadata": {"name": "team", "labels": labels}}));
 }
 
 fn privileged(name: &str) -> Value {
@@ -98,60 +98,60 @@ const PRIVILEGED: &str = "PodSecurity \"baseline:latest\": privileged (container
 
 #[test]
 fn pods_that_violate_the_level_of_their_namespace_are_refused() {
-    let world = World::new();
-    team(&world, "enforce=baseline");
-    assert_eq!(refusal(world.create("pods@team", privileged("p"))), format!("pods \"p\" is forbidden: violates {PRIVILEGED}"));
-    assert!(matches!(world.get("pods@team", "p"), Err(ApiError::NotFound { .. })));
-    world.made("pods@team", pod("p"));
-    world.made("pods", privileged("p"));
+    let cluster = TestCluster::new();
+    team(&cluster, "enforce=baseline");
+    assert_eq!(refusal(cluster.create("pods@team", privileged("p"))), format!("pods \"p\" is forbidden: violates {PRIVILEGED}"));
+    assert!(matches!(cluster.get("pods@team", "p"), Err(ApiError::NotFound { .. })));
+    cluster.made("pods@team", pod("p"));
+    cluster.made("pods", privileged("p"));
 }
 
 #[test]
 fn updates_are_judged_only_where_images_change() {
-    let world = World::new();
-    team(&world, "enforce=privileged");
-    world.made("pods@team", privileged("p"));
+    let cluster = TestCluster::new();
+    team(&cluster, "enforce=privileged");
+    cluster.made("pods@team", privileged("p"));
     let label = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
-    world.merge("namespaces", "team", label).expect("labelled");
-    world.merge("pods@team", "p", json!({"metadata": {"labels": {"x": "y"}}})).expect("nothing that a level looks at");
-    world.merge("pods/status@team", "p", json!({"status": {"phase": "Running"}})).expect("a status");
+    cluster.merge("namespaces", "team", label).expect("labelled");
+    cluster.merge("pods@team", "p", json!({"metadata": {"labels": {"x": "y"}}})).expect("nothing that a level looks at");
+    cluster.merge("pods/status@team", "p", json!({"status": {"phase": "Running"}})).expect("a status");
     let image = json!([{"op": "replace", "path": "/spec/containers/0/image", "value": "i:2"}]).to_string().into_bytes();
-    let changed = world.patch("pods@team", "p", Patch::Json(image), &WriteOptions::default());
+    let changed = cluster.patch("pods@team", "p", Patch::Json(image), &WriteOptions::default());
     assert_eq!(refusal(changed), format!("pods \"p\" is forbidden: violates {PRIVILEGED}"));
 }
 
 #[test]
 fn workloads_are_warned_about_and_audited_never_refused() {
-    let world = World::new();
-    team(&world, "enforce=baseline warn=baseline audit=restricted audit-version=v1.7");
+    let cluster = TestCluster::new();
+    team(&cluster, "enforce=baseline warn=baseline audit=restricted audit-version=v1.7");
     let mut bad = deployment("d");
     bad["spec"]["template"]["spec"]["containers"][0]["securityContext"] = json!({"privileged": true});
-    let written = world.create_with("deployments.apps@team", bad, &WriteOptions::default()).expect("only warned");
+    let written = cluster.create_with("deployments.apps@team", bad, &WriteOptions::default()).expect("only warned");
     assert_eq!(written.warnings, [format!("would violate {PRIVILEGED}")]);
     let audit = "would violate PodSecurity \"restricted:v1.7\": privileged (container \"c\" must not set securityContext.privileged=true), \
                  runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true)";
     assert_eq!(written.audit, [("pod-security.kubernetes.io/audit-violations", audit.to_owned())]);
     let patch = Patch::Merge(json!({"spec": {"replicas": 1}}).to_string().into_bytes());
-    let changed = now(world.registry.patch(&Actor::System, &target("deployments.apps@team", "d"), patch, &WriteOptions::default()));
+    let changed = now(cluster.registry.patch(&Actor::System, &target("deployments.apps@team", "d"), patch, &WriteOptions::default()));
     assert_eq!(changed.expect("only warned").warnings, [format!("would violate {PRIVILEGED}")]);
-    let written = world.create_with("pods@team", pod("p"), &WriteOptions::default()).expect("allowed");
+    let written = cluster.create_with("pods@team", pod("p"), &WriteOptions::default()).expect("allowed");
     assert_eq!(written.audit[0], ("pod-security.kubernetes.io/enforce-policy", "baseline:latest".to_owned()));
 }
 
 #[test]
 fn a_stricter_level_warns_of_pods_that_would_be_refused() {
-    let world = World::new();
-    team(&world, "");
+    let cluster = TestCluster::new();
+    team(&cluster, "");
     for name in ["b", "a", "c"] {
-        world.made("pods@team", privileged(name));
+        cluster.made("pods@team", privileged(name));
     }
     let mut shared = pod("z");
     shared["spec"]["hostNetwork"] = true.into();
-    world.made("pods@team", shared);
+    cluster.made("pods@team", shared);
     let label = |level: &str| {
         let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": level}}});
         let patch = Patch::Merge(labels.to_string().into_bytes());
-        now(world.registry.patch(&Actor::System, &target("namespaces", "team"), patch, &WriteOptions::default()))
+        now(cluster.registry.patch(&Actor::System, &target("namespaces", "team"), patch, &WriteOptions::default()))
     };
     let wanted = [
         "existing pods in namespace \"team\" violate the new PodSecurity enforce level \"baseline:latest\"",
@@ -169,10 +169,10 @@ fn a_stricter_level_warns_of_pods_that_would_be_refused() {
     assert_eq!(refused, wanted);
 }
 
-fn account(world: &World, extra: Value) {
+fn account(cluster: &TestCluster, extra: Value) {
     let mut account = json!({"metadata": {"name": "robot"}});
     account.as_object_mut().expect("an object").extend(extra.as_object().expect("an object").clone());
-    world.made("serviceaccounts", account);
+    cluster.made("serviceaccounts", account);
 }
 
 fn of_robot(name: &str) -> Value {
@@ -183,20 +183,20 @@ fn of_robot(name: &str) -> Value {
 
 #[test]
 fn pods_take_pull_secrets_over_from_their_account() {
-    let world = World::new();
-    account(&world, json!({"imagePullSecrets": [{"name": "registry"}]}));
-    assert_eq!(world.made("pods", of_robot("a"))["spec"]["imagePullSecrets"], json!([{"name": "registry"}]));
+    let cluster = TestCluster::new();
+    account(&cluster, json!({"imagePullSecrets": [{"name": "registry"}]}));
+    assert_eq!(cluster.made("pods", of_robot("a"))["spec"]["imagePullSecrets"], json!([{"name": "registry"}]));
     let mut own = of_robot("b");
     own["spec"]["imagePullSecrets"] = json!([{"name": "own"}]);
-    assert_eq!(world.made("pods", own)["spec"]["imagePullSecrets"], json!([{"name": "own"}]));
-    assert_eq!(world.made("pods", pod("c"))["spec"].get("imagePullSecrets"), None);
+    assert_eq!(cluster.made("pods", own)["spec"]["imagePullSecrets"], json!([{"name": "own"}]));
+    assert_eq!(cluster.made("pods", pod("c"))["spec"].get("imagePullSecrets"), None);
 }
 
 #[test]
 fn pods_get_a_token_where_they_or_their_account_ask_for_one() {
-    let world = World::new();
-    account(&world, json!({"automountServiceAccountToken": true}));
-    let made = world.made("pods", of_robot("a"));
+    let cluster = TestCluster::new();
+    account(&cluster, json!({"automountServiceAccountToken": true}));
+    let made = cluster.made("pods", of_robot("a"));
     let volume = &made["spec"]["volumes"][0];
     let name = volume["name"].as_str().expect("a name");
     assert!(name.starts_with("kube-api-access-") && name.len() == "kube-api-access-".len() + 5, "{name}");
@@ -211,61 +211,61 @@ fn pods_get_a_token_where_they_or_their_account_ask_for_one() {
 
     let mut unwilling = of_robot("b");
     unwilling["spec"]["automountServiceAccountToken"] = false.into();
-    assert_eq!(world.made("pods", unwilling)["spec"].get("volumes"), None);
+    assert_eq!(cluster.made("pods", unwilling)["spec"].get("volumes"), None);
     let mut asking = pod("c");
     asking["spec"]["automountServiceAccountToken"] = true.into();
-    assert_eq!(world.made("pods", asking)["spec"]["volumes"].as_array().map(Vec::len), Some(1));
-    assert_eq!(world.made("pods", pod("d"))["spec"].get("volumes"), None);
+    assert_eq!(cluster.made("pods", asking)["spec"]["volumes"].as_array().map(Vec::len), Some(1));
+    assert_eq!(cluster.made("pods", pod("d"))["spec"].get("volumes"), None);
     let mut again = made;
     let meta = json!({"name": "e", "labels": {"app": "a"}});
     again["metadata"] = meta;
-    let copied = world.made("pods", again.clone());
+    let copied = cluster.made("pods", again.clone());
     assert_eq!(copied["spec"]["volumes"], again["spec"]["volumes"], "what is there already is not added twice");
     let mut more = again.clone();
     more["metadata"]["name"] = "f".into();
     let other = json!({"name": "d", "image": "i:1"});
     more["spec"]["containers"].as_array_mut().expect("containers").push(other);
-    let copied = world.made("pods", more);
+    let copied = cluster.made("pods", more);
     assert_eq!(copied["spec"]["volumes"], again["spec"]["volumes"], "nor for a container that has none of it yet");
     assert_eq!(copied["spec"]["containers"][1]["volumeMounts"], again["spec"]["containers"][0]["volumeMounts"]);
 
     let mut own = of_robot("g");
     own["spec"]["volumes"] = json!([{"name": "mine", "emptyDir": {}}]);
     own["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]);
-    let made = world.made("pods", own.clone());
+    let made = cluster.made("pods", own.clone());
     assert_eq!(made["spec"]["volumes"], own["spec"]["volumes"], "nobody would see a token");
 }
 
 #[test]
 fn claims_and_volumes_are_held_back_whatever_else_holds_them() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let mut claim = json!({"metadata": {"name": "c", "finalizers": ["example.com/wait"]}, "spec": {
         "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}});
     let held = json!(["example.com/wait", "kubernetes.io/pvc-protection"]);
-    assert_eq!(world.made("persistentvolumeclaims", claim.clone())["metadata"]["finalizers"], held);
+    assert_eq!(cluster.made("persistentvolumeclaims", claim.clone())["metadata"]["finalizers"], held);
     claim["metadata"] = json!({"name": "d", "finalizers": held});
-    assert_eq!(world.made("persistentvolumeclaims", claim)["metadata"]["finalizers"], held, "once");
+    assert_eq!(cluster.made("persistentvolumeclaims", claim)["metadata"]["finalizers"], held, "once");
     let volume = json!({"metadata": {"name": "v", "finalizers": ["example.com/wait"]}, "spec": {
         "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"}, "hostPath": {"path": "/v"}}});
     let held = json!(["example.com/wait", "kubernetes.io/pv-protection"]);
-    assert_eq!(world.made("persistentvolumes", volume)["metadata"]["finalizers"], held);
+    assert_eq!(cluster.made("persistentvolumes", volume)["metadata"]["finalizers"], held);
 }
 
 #[test]
 fn what_puts_the_servers_certificate_back_is_named_and_touches_no_other_config_map() {
-    let mut world = World::new();
-    world.made("namespaces", json!({"metadata": {"name": "old"}}));
-    world.made("configmaps@old", json!({"metadata": {"name": "x"}}));
-    world.registry = world.registry.clone().with_root_ca("PEM");
-    world.merge("configmaps@old", "x", json!({"data": {"a": "b"}})).expect("patched");
-    world.delete("configmaps@old", "x", &DeleteOptions::default()).expect("deleted");
-    assert!(world.get("configmaps@old", "kube-root-ca.crt").is_err(), "it comes with the next start");
-    now(world.registry.bootstrap()).expect("published");
+    let mut cluster = TestCluster::new();
+    cluster.made("namespaces", json!({"metadata": {"name": "old"}}));
+    cluster.made("configmaps@old", json!({"metadata": {"name": "x"}}));
+    cluster.registry = cluster.registry.clone().with_root_ca("PEM");
+    cluster.merge("configmaps@old", "x", json!({"data": {"a": "b"}})).expect("patched");
+    cluster.delete("configmaps@old", "x", &DeleteOptions::default()).expect("deleted");
+    assert!(cluster.get("configmaps@old", "kube-root-ca.crt").is_err(), "it comes with the next start");
+    now(cluster.registry.bootstrap()).expect("published");
 
     let mine = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kube-root-ca.crt"}, "data": {"ca.crt": "mine"}});
     let options = WriteOptions { field_manager: "me".to_owned(), force: Some(true), ..WriteOptions::default() };
-    world.patch("configmaps@old", "kube-root-ca.crt", Patch::Apply(mine.to_string().into_bytes()), &options).expect("applied");
-    let stored = world.get("configmaps@old", "kube-root-ca.crt").expect("there");
+    cluster.patch("configmaps@old", "kube-root-ca.crt", Patch::Apply(mine.to_string().into_bytes()), &options).expect("applied");
+    let stored = cluster.get("configmaps@old", "kube-root-ca.crt").expect("there");
     assert_eq!(stored["data"], json!({"ca.crt": "PEM"}));
     let managers = stored["metadata"]["managedFields"].as_array().expect("since it was applied");
     assert!(managers.iter().any(|entry| entry["manager"] == "root-ca-cert-publisher"), "{managers:?}");
@@ -273,47 +273,47 @@ fn what_puts_the_servers_certificate_back_is_named_and_touches_no_other_config_m
 
 #[test]
 fn managers_that_a_new_object_lists_own_their_fields() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let given = json!([{"manager": "before", "operation": "Update", "apiVersion": "v1", "fieldsType": "FieldsV1",
         "fieldsV1": {"f:data": {"f:a": {}, "f:z": {}}}}]);
     let object = json!({"metadata": {"name": "c", "managedFields": given}, "data": {"a": "1", "b": "2"}});
-    let made = world.made("configmaps", object);
+    let made = cluster.made("configmaps", object);
     let managers = made["metadata"]["managedFields"].as_array().expect("some");
     assert!(managers.iter().any(|entry| entry["manager"] == "before" && entry["fieldsV1"]["f:data"]["f:z"].is_object()), "{managers:?}");
 }
 
 #[test]
 fn explicit_token_volumes_are_accepted() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let mut own = pod("a");
     own["spec"]["volumes"] =
         json!([{"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path": "vault-token", "audience": "vault"}}]}}]);
-    let made = world.made("pods", own);
+    let made = cluster.made("pods", own);
     let wanted = json!({"path": "vault-token", "audience": "vault", "expirationSeconds": 3600});
     assert_eq!(made["spec"]["volumes"][0]["projected"]["sources"][0]["serviceAccountToken"], wanted);
 }
 
 #[test]
 fn every_namespace_keeps_the_servers_certificate() {
-    let mut world = World::new();
-    world.made("namespaces", json!({"metadata": {"name": "old"}}));
-    assert!(world.get("configmaps@old", "kube-root-ca.crt").is_err());
-    world.registry = world.registry.clone().with_root_ca("PEM");
-    now(world.registry.bootstrap()).expect("published");
-    world.made("namespaces", json!({"metadata": {"name": "new"}}));
+    let mut cluster = TestCluster::new();
+    cluster.made("namespaces", json!({"metadata": {"name": "old"}}));
+    assert!(cluster.get("configmaps@old", "kube-root-ca.crt").is_err());
+    cluster.registry = cluster.registry.clone().with_root_ca("PEM");
+    now(cluster.registry.bootstrap()).expect("published");
+    cluster.made("namespaces", json!({"metadata": {"name": "new"}}));
     let data = |namespace: &str| {
         let what = format!("configmaps@{namespace}");
-        world.get(&what, "kube-root-ca.crt").expect("there")["data"].clone()
+        cluster.get(&what, "kube-root-ca.crt").expect("there")["data"].clone()
     };
     for namespace in ["default", "old", "new"] {
         assert_eq!(data(namespace), json!({"ca.crt": "PEM"}), "{namespace}");
     }
-    world.merge("configmaps@old", "kube-root-ca.crt", json!({"data": {"ca.crt": "mine", "x": "y"}})).expect("patched");
-    world.delete("configmaps@new", "kube-root-ca.crt", &DeleteOptions::default()).expect("deleted");
+    cluster.merge("configmaps@old", "kube-root-ca.crt", json!({"data": {"ca.crt": "mine", "x": "y"}})).expect("patched");
+    cluster.delete("configmaps@new", "kube-root-ca.crt", &DeleteOptions::default()).expect("deleted");
     assert_eq!((data("old"), data("new")), (json!({"ca.crt": "PEM"}), json!({"ca.crt": "PEM"})));
 
-    now(world.registry.replace_root_ca("NEXT")).expect("published");
-    world.made("namespaces", json!({"metadata": {"name": "newer"}}));
+    now(cluster.registry.replace_root_ca("NEXT")).expect("published");
+    cluster.made("namespaces", json!({"metadata": {"name": "newer"}}));
     for namespace in ["default", "old", "new", "newer"] {
         assert_eq!(data(namespace), json!({"ca.crt": "NEXT"}), "{namespace}");
     }
@@ -321,16 +321,16 @@ fn every_namespace_keeps_the_servers_certificate() {
 
 #[test]
 fn where_no_namespace_gets_the_servers_certificate_none_gets_the_next() {
-    let world = World::new();
-    now(world.registry.replace_root_ca("NEXT")).expect("nothing to do");
-    world.made("namespaces", json!({"metadata": {"name": "new"}}));
-    assert!(world.get("configmaps@new", "kube-root-ca.crt").is_err());
+    let cluster = TestCluster::new();
+    now(cluster.registry.replace_root_ca("NEXT")).expect("nothing to do");
+    cluster.made("namespaces", json!({"metadata": {"name": "new"}}));
+    assert!(cluster.get("configmaps@new", "kube-root-ca.crt").is_err());
 }
 
 #[test]
 fn a_dry_run_is_judged_too() {
-    let world = World::new();
-    team(&world, "enforce=baseline");
+    let cluster = TestCluster::new();
+    team(&cluster, "enforce=baseline");
     let dry = WriteOptions { dry_run: vec!["All".to_owned()], ..WriteOptions::default() };
-    assert!(refusal(world.create_with("pods@team", privileged("p"), &dry)).contains("violates PodSecurity"));
+    assert!(refusal(cluster.create_with("pods@team", privileged("p"), &dry)).contains("violates PodSecurity"));
 }

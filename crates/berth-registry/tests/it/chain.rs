@@ -1,6 +1,6 @@
 //! Reviewers: when the chain calls them, what they get, and the effects of their responses.
 
-use crate::world::{Constant, World, config_map, deployment, json_of, now, pod, target, turns};
+use crate::test_cluster::{Constant, TestCluster, config_map, deployment, json_of, now, pod, target, turns};
 use berth_api::{
     Object,
     k8s_openapi::api::{
@@ -111,9 +111,9 @@ fn no() -> ApiError {
 }
 
 /// Returns the test cluster's API with a reviewer.
-fn asking(world: &World, change: Change, decide: Validate) -> (Registry, Arc<Outside>) {
+fn asking(cluster: &TestCluster, change: Change, decide: Validate) -> (Registry, Arc<Outside>) {
     let outside = Arc::new(Outside { asked: Mutex::default(), change, decide });
-    (world.registry.clone().with_reviewers(vec![Arc::clone(&outside) as Arc<dyn Reviewer>]), outside)
+    (cluster.registry.clone().with_reviewers(vec![Arc::clone(&outside) as Arc<dyn Reviewer>]), outside)
 }
 
 /// Returns the result of a future that waits only for reviewers.
@@ -127,7 +127,7 @@ fn done<T>(future: impl Future<Output = T>) -> T {
 }
 
 fn collection(what: &str) -> Collection {
-    crate::world::collection(what)
+    crate::test_cluster::collection(what)
 }
 
 fn body(object: &Value) -> Body {
@@ -154,41 +154,41 @@ fn apply(api: &Registry, what: &str, name: &str, object: &Value) {
 }
 
 /// Creates an unused quota.
-fn quota(world: &World, hard: &Value) {
-    world.made("resourcequotas", json!({"metadata": {"name": "q"}, "spec": {"hard": hard}}));
+fn quota(cluster: &TestCluster, hard: &Value) {
+    cluster.made("resourcequotas", json!({"metadata": {"name": "q"}, "spec": {"hard": hard}}));
     let used: serde_json::Map<String, Value> = hard.as_object().expect("an object").keys().map(|name| (name.clone(), "0".into())).collect();
-    world.merge("resourcequotas/status", "q", json!({"status": {"hard": hard, "used": used}})).expect("a status");
+    cluster.merge("resourcequotas/status", "q", json!({"status": {"hard": hard, "used": used}})).expect("a status");
 }
 
-fn used(world: &World) -> Value {
-    world.get("resourcequotas", "q").expect("there")["status"]["used"].clone()
+fn used(cluster: &TestCluster) -> Value {
+    cluster.get("resourcequotas", "q").expect("there")["status"]["used"].clone()
 }
 
 /// Creates a running pod that its budget counts.
-fn running(world: &World, name: &str) {
-    world.made("pods", pod(name));
+fn running(cluster: &TestCluster, name: &str) {
+    cluster.made("pods", pod(name));
     let node = json!({"target": {"kind": "Node", "name": "n"}});
-    world.post("pods/binding", name, node).expect("bound");
+    cluster.post("pods/binding", name, node).expect("bound");
     let status = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-    world.merge("pods/status", name, status).expect("a status");
+    cluster.merge("pods/status", name, status).expect("a status");
 }
 
-fn budget(world: &World) {
+fn budget(cluster: &TestCluster) {
     let spec = json!({"selector": {"matchLabels": {"app": "a"}}, "minAvailable": 1});
-    world.made("poddisruptionbudgets.policy", json!({"metadata": {"name": "b"}, "spec": spec}));
+    cluster.made("poddisruptionbudgets.policy", json!({"metadata": {"name": "b"}, "spec": spec}));
     let status = json!({"status": {"observedGeneration": 1, "disruptionsAllowed": 1, "currentHealthy": 2, "desiredHealthy": 1,
         "expectedPods": 2}});
-    world.merge("poddisruptionbudgets.policy/status", "b", status).expect("a status");
+    cluster.merge("poddisruptionbudgets.policy/status", "b", status).expect("a status");
 }
 
-fn allowed(world: &World) -> Value {
-    world.get("poddisruptionbudgets.policy", "b").expect("there")["status"]["disruptionsAllowed"].clone()
+fn allowed(cluster: &TestCluster) -> Value {
+    cluster.get("poddisruptionbudgets.policy", "b").expect("there")["status"]["disruptionsAllowed"].clone()
 }
 
 #[test]
 fn every_verb_asks_once_by_each_method_about_what_its_door_takes() {
-    let world = World::new();
-    let (api, outside) = asking(&world, changes_nothing(), accepts());
+    let cluster = TestCluster::new();
+    let (api, outside) = asking(&cluster, changes_nothing(), accepts());
     let check = |wanted: &[&str]| assert_eq!(outside.taken(), wanted);
     let both = |text: &str| [format!("mutate {text}"), format!("validate {text}")];
     let check_both = |text: &str| check(&both(text).each_ref().map(String::as_str));
@@ -208,24 +208,24 @@ fn every_verb_asks_once_by_each_method_about_what_its_door_takes() {
     apply(&api, "configmaps", "applied", &applied);
     check_both("Update configmaps default/applied ConfigMap ConfigMap");
 
-    world.made("deployments.apps", deployment("d"));
+    cluster.made("deployments.apps", deployment("d"));
     merge(&api, "deployments.apps/status", "d", &json!({"status": {"replicas": 1}})).expect("patched");
     check_both("Update deployments/status default/d Deployment Deployment");
     merge(&api, "deployments.apps/scale", "d", &json!({"spec": {"replicas": 2}})).expect("scaled");
     check_both("Update deployments/scale default/d Scale Scale");
 
-    running(&world, "p");
-    running(&world, "e");
-    budget(&world);
-    world.made("pods", pod("bound"));
+    running(&cluster, "p");
+    running(&cluster, "e");
+    budget(&cluster);
+    cluster.made("pods", pod("bound"));
     post(&api, "pods/binding", "bound", &json!({"target": {"name": "n"}})).expect("bound");
     check_both("Create pods/binding default/bound - Binding");
-    world.made("pods", pod("bind"));
+    cluster.made("pods", pod("bind"));
     done(api.bind(&Actor::System, &target("pods", "bind"), "n", &Precondition::default())).expect("bound");
     check_both("Create pods/binding default/bind - Binding");
     post(&api, "pods/eviction", "e", &json!({})).expect("evicted");
     check_both("Create pods/eviction default/e - Eviction");
-    assert_eq!(allowed(&world), 0, "the budget was charged");
+    assert_eq!(allowed(&cluster), 0, "the budget was charged");
 
     let dry = DeleteOptions { dry_run: vec!["All".to_owned()], ..DeleteOptions::default() };
     done(api.delete(&Actor::System, &target("configmaps", "c"), &dry)).expect("tried");
@@ -236,7 +236,7 @@ fn every_verb_asks_once_by_each_method_about_what_its_door_takes() {
     done(api.delete_collection(&Actor::System, &collection("configmaps"), &some, &DeleteOptions::default())).expect("deleted");
     check_both("Delete configmaps default/applied ConfigMap -");
 
-    world.made("namespaces", json!({"metadata": {"name": "n"}}));
+    cluster.made("namespaces", json!({"metadata": {"name": "n"}}));
     done(api.delete(&Actor::System, &target("namespaces", "n"), &DeleteOptions::default())).expect("it terminates");
     check_both("Delete namespaces n Namespace -");
     let finalized = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
@@ -246,17 +246,17 @@ fn every_verb_asks_once_by_each_method_about_what_its_door_takes() {
 
 #[test]
 fn a_refusal_by_either_method_changes_nothing_whatever_the_verb() {
-    let world = World::new();
-    world.made("configmaps", config_map("c"));
-    world.made("deployments.apps", deployment("d"));
-    running(&world, "p");
-    world.made("pods", pod("unbound"));
-    budget(&world);
-    quota(&world, &json!({"pods": "9"}));
-    let revision = world.revision();
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", config_map("c"));
+    cluster.made("deployments.apps", deployment("d"));
+    running(&cluster, "p");
+    cluster.made("pods", pod("unbound"));
+    budget(&cluster);
+    quota(&cluster, &json!({"pods": "9"}));
+    let revision = cluster.revision();
     let refusals: [(Change, Validate); 2] = [(Box::new(|_, _| Err(no())), accepts()), (changes_nothing(), Box::new(|_, _| Err(no())))];
     for (index, (change, decide)) in refusals.into_iter().enumerate() {
-        let (api, _) = asking(&world, change, decide);
+        let (api, _) = asking(&cluster, change, decide);
         let replaced = json!({"metadata": {"name": "c"}, "data": {"a": "b"}});
         let mut answers = vec![
             create(&api, "pods", &pod("new")).map(drop),
@@ -277,7 +277,7 @@ fn a_refusal_by_either_method_changes_nothing_whatever_the_verb() {
                 "{refusal:?}"
             );
         }
-        assert_eq!(world.revision(), revision, "nothing was written");
+        assert_eq!(cluster.revision(), revision, "nothing was written");
     }
 }
 
@@ -290,9 +290,9 @@ fn sidecar(object: &mut dyn Object) {
 
 #[test]
 fn what_is_added_outside_gets_defaults_and_what_the_server_adds_and_is_validated() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let limits = json!([{"type": "Container", "default": {"memory": "64Mi"}, "max": {"memory": "64Mi"}}]);
-    world.made("limitranges", json!({"metadata": {"name": "l"}, "spec": {"limits": limits}}));
+    cluster.made("limitranges", json!({"metadata": {"name": "l"}, "spec": {"limits": limits}}));
     let add = |_: &AdmissionRequest<'_>, object: &mut dyn Object| {
         let pod: &Pod = object.downcast_ref().expect("a pod");
         assert!(pod.spec.as_ref().is_some_and(|spec| spec.priority == Some(0)), "the server has added what it adds");
@@ -304,7 +304,7 @@ fn what_is_added_outside_gets_defaults_and_what_the_server_adds_and_is_validated
         assert_eq!(pod.status.as_ref().and_then(|status| status.qos_class.as_deref()), Some("Burstable"), "it is prepared");
         Ok(Remarks { warnings: vec!["seen".to_owned()], audit: Vec::new() })
     };
-    let (api, outside) = asking(&world, Box::new(add), Box::new(decide));
+    let (api, outside) = asking(&cluster, Box::new(add), Box::new(decide));
     let made = done(api.create(&Actor::System, &collection("pods"), body(&pod("p")), &WriteOptions::default())).expect("created");
     let object = json_of(&made.object);
     let added = &object["spec"]["containers"][1];
@@ -319,7 +319,7 @@ fn what_is_added_outside_gets_defaults_and_what_the_server_adds_and_is_validated
         sidecar(object);
         Ok(Remarks::default())
     };
-    let (api, outside) = asking(&world, Box::new(spoil), accepts());
+    let (api, outside) = asking(&cluster, Box::new(spoil), accepts());
     let text = create(&api, "pods", &pod("q")).expect_err("the same name twice").to_string();
     assert!(text.contains("spec.containers[2].name: Duplicate value: \"sidecar\""), "{text}");
     assert_eq!(outside.taken().len(), 1, "what is invalid is not shown to those who validate");
@@ -327,7 +327,7 @@ fn what_is_added_outside_gets_defaults_and_what_the_server_adds_and_is_validated
 
 #[test]
 fn what_names_an_object_stays_as_it_is() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let rename = |_: &AdmissionRequest<'_>, object: &mut dyn Object| {
         let meta = object.meta_mut();
         let other = || Some("other".to_owned());
@@ -336,7 +336,7 @@ fn what_names_an_object_stays_as_it_is() {
         meta.labels.get_or_insert_default().insert("seen".to_owned(), "true".to_owned());
         Ok(Remarks::default())
     };
-    let (api, _) = asking(&world, Box::new(rename), accepts());
+    let (api, _) = asking(&cluster, Box::new(rename), accepts());
     let mut object = config_map("c");
     object["data"] = json!({"k": "v"});
     let made = create(&api, "configmaps", &object).expect("created");
@@ -350,10 +350,10 @@ fn what_names_an_object_stays_as_it_is() {
 
 #[test]
 fn a_scale_a_binding_and_an_eviction_are_executed_as_they_were_changed() {
-    let world = World::new();
-    world.made("deployments.apps", deployment("d"));
-    world.made("pods", pod("p"));
-    running(&world, "e");
+    let cluster = TestCluster::new();
+    cluster.made("deployments.apps", deployment("d"));
+    cluster.made("pods", pod("p"));
+    running(&cluster, "e");
     let change = |_: &AdmissionRequest<'_>, object: &mut dyn Object| {
         if let Some(scale) = object.downcast_mut::<Scale>() {
             scale.spec = Some(ScaleSpec { replicas: Some(7) });
@@ -364,59 +364,59 @@ fn a_scale_a_binding_and_an_eviction_are_executed_as_they_were_changed() {
         }
         Ok(Remarks::default())
     };
-    let (api, _) = asking(&world, Box::new(change), accepts());
+    let (api, _) = asking(&cluster, Box::new(change), accepts());
     let scaled = merge(&api, "deployments.apps/scale", "d", &json!({"spec": {"replicas": 2}})).expect("scaled");
     assert_eq!(scaled["spec"]["replicas"], 7);
-    let object = world.get("deployments.apps", "d").expect("there");
+    let object = cluster.get("deployments.apps", "d").expect("there");
     assert_eq!((&object["spec"]["replicas"], &object["metadata"]["generation"]), (&json!(7), &json!(2)));
     post(&api, "pods/binding", "p", &json!({"target": {"name": "n"}})).expect("bound");
-    assert_eq!(world.get("pods", "p").expect("there")["spec"]["nodeName"], "other");
+    assert_eq!(cluster.get("pods", "p").expect("there")["spec"]["nodeName"], "other");
     post(&api, "pods/eviction", "e", &json!({})).expect("evicted");
-    assert_eq!(world.get("pods", "e").expect("it lingers")["metadata"]["deletionGracePeriodSeconds"], 5);
+    assert_eq!(cluster.get("pods", "e").expect("it lingers")["metadata"]["deletionGracePeriodSeconds"], 5);
 }
 
 /// Returns the charges and claims.
-fn held(world: &World) -> (Value, usize) {
+fn held(cluster: &TestCluster) -> (Value, usize) {
     let all = ListOptions::default();
-    (used(world), world.names("ipaddresses.networking.k8s.io", &all).len())
+    (used(cluster), cluster.names("ipaddresses.networking.k8s.io", &all).len())
 }
 
 #[test]
 fn nothing_is_charged_and_no_lock_is_held_while_a_plug_in_decides() {
-    let world = Arc::new(World::new());
-    quota(&world, &json!({"services": "9", "pods": "9"}));
+    let cluster = Arc::new(TestCluster::new());
+    quota(&cluster, &json!({"services": "9", "pods": "9"}));
     let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
-    let before = held(&world);
-    let inside = Arc::clone(&world);
+    let before = held(&cluster);
+    let inside = Arc::clone(&cluster);
     let decide = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
         assert_eq!(held(&inside), before);
         // This write needs the lock of the same quota, and would wait indefinitely.
         inside.made("services", json!({"metadata": {"name": "inner"}, "spec": {"type": "ExternalName", "externalName": "x.y"}}));
         Err(no())
     };
-    let (api, _) = asking(&world, changes_nothing(), Box::new(decide));
+    let (api, _) = asking(&cluster, changes_nothing(), Box::new(decide));
     assert_eq!(create(&api, "services", &service("s")).expect_err("refused").to_string(), "no");
-    assert_eq!(used(&world)["services"], "1", "only the other's");
+    assert_eq!(used(&cluster)["services"], "1", "only the other's");
 }
 
 #[test]
 fn a_charge_goes_back_when_a_later_one_finds_no_room() {
-    let world = World::new();
-    quota(&world, &json!({"services": "9"}));
+    let cluster = TestCluster::new();
+    quota(&cluster, &json!({"services": "9"}));
     let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"clusterIP": "10.96.7.7", "ports": [{"port": 80}]}});
-    world.made("services", service("first"));
-    let before = held(&world);
-    let text = world.create("services", service("second")).expect_err("the address is taken").to_string();
+    cluster.made("services", service("first"));
+    let before = held(&cluster);
+    let text = cluster.create("services", service("second")).expect_err("the address is taken").to_string();
     assert!(text.contains("provided IP is already allocated"), "{text}");
-    assert_eq!(held(&world), before);
+    assert_eq!(held(&cluster), before);
 }
 
 #[test]
 fn a_write_that_finds_another_first_goes_through_the_chain_again_with_the_new_object() {
-    let world = Arc::new(World::new());
-    world.made("configmaps", config_map("c"));
+    let cluster = Arc::new(TestCluster::new());
+    cluster.made("configmaps", config_map("c"));
     let seen = Arc::new(Mutex::new(Vec::new()));
-    let (inside, notes) = (Arc::clone(&world), Arc::clone(&seen));
+    let (inside, notes) = (Arc::clone(&cluster), Arc::clone(&seen));
     let decide = move |request: &AdmissionRequest<'_>, object: Option<&dyn Object>| {
         let data = |object: Option<&dyn Object>| object.and_then(|object| object.downcast_ref::<ConfigMap>()?.data.clone());
         let mut notes = notes.lock().expect("no test panics with it");
@@ -426,7 +426,7 @@ fn a_write_that_finds_another_first_goes_through_the_chain_again_with_the_new_ob
         }
         Ok(Remarks { warnings: vec!["once".to_owned()], audit: Vec::new() })
     };
-    let (api, outside) = asking(&world, changes_nothing(), Box::new(decide));
+    let (api, outside) = asking(&cluster, changes_nothing(), Box::new(decide));
     let patch = Patch::Merge(json!({"data": {"mine": "1"}}).to_string().into_bytes());
     let written = done(api.patch(&Actor::System, &target("configmaps", "c"), patch, &WriteOptions::default())).expect("the second try");
     let both = json!({"mine": "1", "theirs": "1"});
@@ -437,41 +437,41 @@ fn a_write_that_finds_another_first_goes_through_the_chain_again_with_the_new_ob
 
 #[test]
 fn another_generated_name_is_asked_about_while_nothing_is_charged_for_the_one_that_was_taken() {
-    let world = Arc::new(World::with(Arc::new(Constant)));
-    quota(&world, &json!({"configmaps": "9"}));
+    let cluster = Arc::new(TestCluster::with(Arc::new(Constant)));
+    quota(&cluster, &json!({"configmaps": "9"}));
     let unnamed = json!({"metadata": {"generateName": "c-"}});
-    world.made("configmaps", unnamed.clone());
-    let inside = Arc::clone(&world);
+    cluster.made("configmaps", unnamed.clone());
+    let inside = Arc::clone(&cluster);
     let decide = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
         assert_eq!(used(&inside)["configmaps"], "1");
         Ok(Remarks::default())
     };
-    let (api, outside) = asking(&world, changes_nothing(), Box::new(decide));
+    let (api, outside) = asking(&cluster, changes_nothing(), Box::new(decide));
     assert!(matches!(create(&api, "configmaps", &unnamed), Err(ApiError::AlreadyExists { .. })));
     let asked = outside.taken();
     assert_eq!(asked.iter().filter(|line| line.starts_with("validate")).count(), 8, "once a name");
     assert_eq!(asked.len(), 9, "the object was changed before it was named, once");
-    assert_eq!(used(&world)["configmaps"], "1");
+    assert_eq!(used(&cluster)["configmaps"], "1");
 }
 
 #[test]
 fn a_namespace_that_terminates_while_a_plug_in_decides_gets_nothing_new() {
-    let world = Arc::new(World::new());
-    world.made("namespaces", json!({"metadata": {"name": "n"}}));
-    let inside = Arc::clone(&world);
+    let cluster = Arc::new(TestCluster::new());
+    cluster.made("namespaces", json!({"metadata": {"name": "n"}}));
+    let inside = Arc::clone(&cluster);
     let decide = move |_: &AdmissionRequest<'_>, _: Option<&dyn Object>| {
         inside.delete("namespaces", "n", &DeleteOptions::default()).expect("it terminates");
         Ok(Remarks::default())
     };
-    let (api, _) = asking(&world, changes_nothing(), Box::new(decide));
+    let (api, _) = asking(&cluster, changes_nothing(), Box::new(decide));
     let text = create(&api, "configmaps@n", &config_map("c")).expect_err("too late").to_string();
     assert!(text.contains("because it is being terminated"), "{text}");
-    assert!(world.get("configmaps@n", "c").is_err());
+    assert!(cluster.get("configmaps@n", "c").is_err());
 }
 
 #[test]
 fn several_are_asked_in_their_order_and_the_first_refusal_counts() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let label = |_: &AdmissionRequest<'_>, object: &mut dyn Object| {
         let labels = object.meta_mut().labels.get_or_insert_default();
         let next = labels.len().to_string();
@@ -480,23 +480,23 @@ fn several_are_asked_in_their_order_and_the_first_refusal_counts() {
     };
     let reviewer = |decide: Validate| Arc::new(Outside { asked: Mutex::default(), change: Box::new(label), decide });
     let all = [reviewer(accepts()), reviewer(Box::new(|_, _| Err(no()))), reviewer(accepts())];
-    let api = world.registry.clone().with_reviewers(all.iter().map(|one| Arc::clone(one) as Arc<dyn Reviewer>).collect());
+    let api = cluster.registry.clone().with_reviewers(all.iter().map(|one| Arc::clone(one) as Arc<dyn Reviewer>).collect());
     assert_eq!(create(&api, "configmaps", &config_map("c")).expect_err("refused").to_string(), "no");
     assert_eq!(all.each_ref().map(|one| one.taken().len()), [2, 2, 1]);
     let api =
-        world.registry.clone().with_reviewers(vec![Arc::clone(&all[0]) as Arc<dyn Reviewer>, Arc::clone(&all[2]) as Arc<dyn Reviewer>]);
+        cluster.registry.clone().with_reviewers(vec![Arc::clone(&all[0]) as Arc<dyn Reviewer>, Arc::clone(&all[2]) as Arc<dyn Reviewer>]);
     assert_eq!(create(&api, "configmaps", &config_map("c")).expect("created")["metadata"]["labels"], json!({"0": "0", "1": "1"}));
 }
 
 #[test]
 fn a_scale_has_no_pod_template_and_is_not_checked_against_pod_security_levels() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let labels = json!({"metadata": {"labels": {"pod-security.kubernetes.io/warn": "restricted"}}});
-    world.merge("namespaces", "default", labels).expect("labelled");
-    world.made("deployments.apps", deployment("d"));
+    cluster.merge("namespaces", "default", labels).expect("labelled");
+    cluster.made("deployments.apps", deployment("d"));
     let patch = |what: &str, patch: Value| {
         let patch = Patch::Merge(patch.to_string().into_bytes());
-        done(world.registry.patch(&Actor::System, &target(what, "d"), patch, &WriteOptions::default())).expect("patched").warnings
+        done(cluster.registry.patch(&Actor::System, &target(what, "d"), patch, &WriteOptions::default())).expect("patched").warnings
     };
     assert_eq!(patch("deployments.apps/scale", json!({"spec": {"replicas": 5}})), Vec::<String>::new());
     assert_eq!(patch("deployments.apps", json!({"spec": {"replicas": 6}})).len(), 1);
@@ -540,15 +540,15 @@ fn a_write_whose_stages_take_long_lets_others_have_their_turn_between_them() {
     };
     // After parsing, decoding, mutating, preparing, validating and recording owners. A change is also read before.
     assert_eq!(written(&slow), (true, 6, true, 8));
-    assert_eq!(written(&World::new().registry), (true, 0, true, 0), "what is quick goes through at once");
+    assert_eq!(written(&TestCluster::new().registry), (true, 0, true, 0), "what is quick goes through at once");
 }
 
 #[test]
 fn a_conflict_of_an_aggregated_role_with_a_plug_in_is_not_retried_indefinitely() {
     const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
-    let world = World::new();
+    let cluster = TestCluster::new();
     let selector = json!({"clusterRoleSelectors": [{"matchLabels": {"part-of": "g"}}]});
-    world.made(ROLES, json!({"metadata": {"name": "g"}, "aggregationRule": selector}));
+    cluster.made(ROLES, json!({"metadata": {"name": "g"}, "aggregationRule": selector}));
     let conflict = || ApiError::Conflict { resource: GroupResource::default(), name: String::new(), message: "no".to_owned() };
     let asked = AtomicI64::new(0);
     let decide: Validate = Box::new(move |request, _| {
@@ -558,11 +558,11 @@ fn a_conflict_of_an_aggregated_role_with_a_plug_in_is_not_retried_indefinitely()
         assert!(asked.fetch_add(1, Ordering::SeqCst) < 20, "again and again");
         Err(conflict())
     });
-    let (api, _) = asking(&world, changes_nothing(), decide);
+    let (api, _) = asking(&cluster, changes_nothing(), decide);
     let part = json!({"metadata": {"name": "part", "labels": {"part-of": "g"}},
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]});
     let refused = create(&api, ROLES, &part).expect_err("it is told");
     assert!(matches!(&refused, ApiError::Conflict { message, .. } if message == "no"), "{refused}");
-    assert_eq!(world.get(ROLES, "g").expect("there")["rules"], Value::Null);
-    world.get(ROLES, "part").expect("the write itself stands");
+    assert_eq!(cluster.get(ROLES, "g").expect("there")["rules"], Value::Null);
+    cluster.get(ROLES, "part").expect("the write itself stands");
 }

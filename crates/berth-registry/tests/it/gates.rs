@@ -1,6 +1,6 @@
 //! KEP-5882, "Feature enablement": the effect of each combination of the gates on fields in use and not in use.
 
-use crate::world::{World, deployment, now, pod};
+use crate::test_cluster::{TestCluster, deployment, now, pod};
 use berth_api::{FeatureGates, k8s_openapi::api::core::v1::Pod};
 use berth_registry::{ApiError, Patch, WriteOptions, resource};
 use berth_store::{Expected, Key, Purpose, Store};
@@ -26,17 +26,17 @@ fn with_policy(policy: &Value) -> Value {
 
 /// Creates `stored` with all gates on, then puts `new` with `position`. Returns the stored policy, or the error.
 fn put(position: &str, stored: &Value, new: &Value) -> Result<Value, String> {
-    let mut world = World::new();
-    world.made(DEPLOYMENTS, with_policy(stored));
-    world.set_gates(gates(position));
-    let updated = world.update(DEPLOYMENTS, "d", &with_policy(new)).map_err(|error| fault(&error))?;
+    let mut cluster = TestCluster::new();
+    cluster.made(DEPLOYMENTS, with_policy(stored));
+    cluster.set_gates(gates(position));
+    let updated = cluster.update(DEPLOYMENTS, "d", &with_policy(new)).map_err(|error| fault(&error))?;
     Ok(updated["spec"]["podReplacementPolicy"].clone())
 }
 
 fn made(position: &str, policy: &Value) -> Result<Value, String> {
-    let mut world = World::new();
-    world.set_gates(gates(position));
-    let made = world.create(DEPLOYMENTS, with_policy(policy)).map_err(|error| fault(&error))?;
+    let mut cluster = TestCluster::new();
+    cluster.set_gates(gates(position));
+    let made = cluster.create(DEPLOYMENTS, with_policy(policy)).map_err(|error| fault(&error))?;
     Ok(made["spec"]["podReplacementPolicy"].clone())
 }
 
@@ -82,10 +82,10 @@ fn an_unknown_policy_is_refused_wherever_it_is_not_dropped() {
 
 #[test]
 fn a_policy_that_changes_is_a_new_generation() {
-    let world = World::new();
-    world.made(DEPLOYMENTS, with_policy(&json!(null)));
+    let cluster = TestCluster::new();
+    cluster.made(DEPLOYMENTS, with_policy(&json!(null)));
     for (generation, policy) in [(2, json!("TerminationComplete")), (3, json!("TerminationStarted")), (4, json!(null))] {
-        let patched = world.merge(DEPLOYMENTS, "d", json!({"spec": {"podReplacementPolicy": policy}})).expect("valid");
+        let patched = cluster.merge(DEPLOYMENTS, "d", json!({"spec": {"podReplacementPolicy": policy}})).expect("valid");
         assert_eq!(patched["metadata"]["generation"], generation);
     }
 }
@@ -101,8 +101,8 @@ fn replica_set() -> Value {
 fn terminating_replicas_are_new_only_where_the_gate_is_on_and_kept_where_they_are_in_use() {
     let off = "DeploymentReplicaSetTerminatingReplicas=false";
     for (what, object) in [(DEPLOYMENTS, deployment("d")), ("replicasets.apps", replica_set())] {
-        let mut world = World::new();
-        world.made(what, object);
+        let mut cluster = TestCluster::new();
+        cluster.made(what, object);
         let status = format!("{what}/status");
         for (position, written, stored) in [
             (off, json!(2), json!(null)),
@@ -113,12 +113,12 @@ fn terminating_replicas_are_new_only_where_the_gate_is_on_and_kept_where_they_ar
             ("", json!(0), json!(0)),
             ("DeploymentPodReplacementPolicy=false", json!(4), json!(4)),
         ] {
-            world.set_gates(gates(position));
-            let patched = world.merge(&status, "d", json!({"status": {"terminatingReplicas": written}})).expect("valid");
+            cluster.set_gates(gates(position));
+            let patched = cluster.merge(&status, "d", json!({"status": {"terminatingReplicas": written}})).expect("valid");
             assert_eq!(patched["status"]["terminatingReplicas"], stored, "{what} {position:?} {written}");
         }
         assert!(
-            matches!(world.merge(&status, "d", json!({"status": {"terminatingReplicas": -1}})), Err(ApiError::Invalid { .. })),
+            matches!(cluster.merge(&status, "d", json!({"status": {"terminatingReplicas": -1}})), Err(ApiError::Invalid { .. })),
             "{what}"
         );
     }
@@ -126,11 +126,11 @@ fn terminating_replicas_are_new_only_where_the_gate_is_on_and_kept_where_they_ar
 
 #[test]
 fn stored_fields_are_read_whatever_the_gates_are() {
-    let mut world = World::new();
-    world.made(DEPLOYMENTS, with_policy(&json!("TerminationComplete")));
-    world.merge("deployments.apps/status", "d", json!({"status": {"terminatingReplicas": 1}})).expect("valid");
-    world.set_gates(gates(OFF[2]));
-    let read = world.get(DEPLOYMENTS, "d").expect("there");
+    let mut cluster = TestCluster::new();
+    cluster.made(DEPLOYMENTS, with_policy(&json!("TerminationComplete")));
+    cluster.merge("deployments.apps/status", "d", json!({"status": {"terminatingReplicas": 1}})).expect("valid");
+    cluster.set_gates(gates(OFF[2]));
+    let read = cluster.get(DEPLOYMENTS, "d").expect("there");
     assert_eq!((&read["spec"]["podReplacementPolicy"], &read["status"]["terminatingReplicas"]), (&json!("TerminationComplete"), &json!(1)));
 }
 
@@ -147,17 +147,17 @@ fn annotated(key: &str, value: &Value) -> Value {
 
 /// Creates `stored` with all gates on, then writes `new` with `position`. Returns the stored annotation, or the error.
 fn annotate(path: &str, position: &str, key: &str, stored: &Value, new: &Value) -> Result<Value, String> {
-    let mut world = World::new();
+    let mut cluster = TestCluster::new();
     if path != "create" {
-        world.made(DEPLOYMENTS, annotated(key, stored));
+        cluster.made(DEPLOYMENTS, annotated(key, stored));
     }
-    world.set_gates(gates(position));
+    cluster.set_gates(gates(position));
     let patch = json!({"metadata": {"annotations": {key: new}}});
     let written = match path {
-        "create" => world.create(DEPLOYMENTS, annotated(key, new)),
-        "put" => world.update(DEPLOYMENTS, "d", &annotated(key, new)),
-        "patch" => world.merge(DEPLOYMENTS, "d", patch),
-        _ => world.merge("deployments.apps/status", "d", patch),
+        "create" => cluster.create(DEPLOYMENTS, annotated(key, new)),
+        "put" => cluster.update(DEPLOYMENTS, "d", &annotated(key, new)),
+        "patch" => cluster.merge(DEPLOYMENTS, "d", patch),
+        _ => cluster.merge("deployments.apps/status", "d", patch),
     };
     let written = written.map_err(|error| fault(&error))?;
     assert_eq!(written["metadata"]["annotations"]["other"], "stays");
@@ -195,20 +195,20 @@ fn policies_in_annotations_follow_the_gates_and_are_checked_as_the_field_is() {
 /// A value that was stored before its validation existed does not block other changes.
 #[test]
 fn an_annotation_that_is_stored_is_not_judged_again() {
-    let mut world = World::new();
+    let mut cluster = TestCluster::new();
     let key = ANNOTATIONS[0];
     let mut object = annotated(key, &json!("TerminationComplete"));
     object["metadata"]["annotations"][key] = json!("Terminat1onComplete");
-    world.set_gates(gates(""));
-    assert!(world.create(DEPLOYMENTS, object).is_err());
+    cluster.set_gates(gates(""));
+    assert!(cluster.create(DEPLOYMENTS, object).is_err());
     let set = || {
         let mut set = replica_set();
         set["metadata"]["annotations"] = json!({ANNOTATIONS[0]: "anything"});
         set
     };
-    assert!(world.create("replicasets.apps", set()).is_ok(), "means nothing on a ReplicaSet");
+    assert!(cluster.create("replicasets.apps", set()).is_ok(), "means nothing on a ReplicaSet");
     let bad = json!({"metadata": {"annotations": {ANNOTATIONS[1]: "anything"}}});
-    let found = world.merge("replicasets.apps", "d", bad).map_err(|error| fault(&error));
+    let found = cluster.merge("replicasets.apps", "d", bad).map_err(|error| fault(&error));
     let refused = "metadata.annotations[berth.dev/deleted-pod-replacement-policy]: Unsupported value: \"anything\": \
          supported values: \"TerminationComplete\", \"TerminationStarted\"";
     assert_eq!(found, Err(refused.to_owned()));
@@ -217,15 +217,15 @@ fn an_annotation_that_is_stored_is_not_judged_again() {
 /// Applies to every write path.
 #[test]
 fn an_unknown_way_to_roll_back_is_refused() {
-    let mut world = World::new();
-    world.set_gates(gates(""));
+    let mut cluster = TestCluster::new();
+    cluster.set_gates(gates(""));
     let key = "berth.dev/auto-rollback";
     let refused = format!("metadata.annotations[{key}]: Unsupported value: \"OnDedline\": supported values: \"OnDeadline\"");
     let fault = |answer: Result<Value, ApiError>| answer.map_err(|error| fault(&error));
-    assert_eq!(fault(world.create(DEPLOYMENTS, annotated(key, &json!("OnDedline")))), Err(refused.clone()));
-    world.made(DEPLOYMENTS, annotated(key, &json!("OnDeadline")));
+    assert_eq!(fault(cluster.create(DEPLOYMENTS, annotated(key, &json!("OnDedline")))), Err(refused.clone()));
+    cluster.made(DEPLOYMENTS, annotated(key, &json!("OnDeadline")));
     let bad = json!({"metadata": {"annotations": {key: "OnDedline"}}});
-    assert_eq!(fault(world.merge(DEPLOYMENTS, "d", bad)), Err(refused));
+    assert_eq!(fault(cluster.merge(DEPLOYMENTS, "d", bad)), Err(refused));
 }
 
 fn costly(cost: &str) -> Value {
@@ -244,16 +244,16 @@ fn a_bad_deletion_cost_is_a_bad_request_wherever_it_is_new() {
     };
     let (field, in_template) = (format!("metadata.annotations[{COST}]"), format!("spec.template.annotations[{COST}]"));
     for cost in ["abc", "", "+1", "05", "2147483648", "1.0", " 1"] {
-        let world = World::new();
-        refused(world.create("pods", costly(cost)), &field);
-        world.made("pods", pod("p"));
-        refused(world.merge("pods", "p", json!({"metadata": {"annotations": {COST: cost}}})), &field);
+        let cluster = TestCluster::new();
+        refused(cluster.create("pods", costly(cost)), &field);
+        cluster.made("pods", pod("p"));
+        refused(cluster.merge("pods", "p", json!({"metadata": {"annotations": {COST: cost}}})), &field);
         let mut templated = deployment("d");
         templated["spec"]["template"]["metadata"]["annotations"] = json!({COST: cost});
-        refused(world.create(DEPLOYMENTS, templated), &in_template);
+        refused(cluster.create(DEPLOYMENTS, templated), &in_template);
     }
     for cost in ["0", "-1", "2147483647", "-2147483648"] {
-        World::new().made("pods", costly(cost));
+        TestCluster::new().made("pods", costly(cost));
     }
 }
 
@@ -261,38 +261,38 @@ fn a_bad_deletion_cost_is_a_bad_request_wherever_it_is_new() {
 #[test]
 fn a_bad_deletion_cost_is_a_bad_request_by_every_way_into_a_pod() {
     let annotations = |cost: &str| json!({"metadata": {"name": "p", "annotations": {COST: cost}}});
-    let applied = |world: &World, what: &str, cost: &str| {
+    let applied = |cluster: &TestCluster, what: &str, cost: &str| {
         let mut config = annotations(cost);
         config["apiVersion"] = "v1".into();
         config["kind"] = "Pod".into();
         let options = WriteOptions { field_manager: "m".to_owned(), ..WriteOptions::default() };
-        world.patch(what, "p", Patch::Apply(config.to_string().into_bytes()), &options)
+        cluster.patch(what, "p", Patch::Apply(config.to_string().into_bytes()), &options)
     };
-    let put = |world: &World, what: &str, cost: &str| {
-        let mut object = world.get("pods", "p").expect("there");
+    let put = |cluster: &TestCluster, what: &str, cost: &str| {
+        let mut object = cluster.get("pods", "p").expect("there");
         object["metadata"]["annotations"][COST] = cost.into();
-        world.update(what, "p", &object)
+        cluster.update(what, "p", &object)
     };
-    let bound = |world: &World, cost: &str| {
+    let bound = |cluster: &TestCluster, cost: &str| {
         let mut binding = annotations(cost);
         binding["target"] = json!({"kind": "Node", "name": "n"});
-        world.post("pods/binding", "p", binding)
+        cluster.post("pods/binding", "p", binding)
     };
-    let json_patch = |world: &World, what: &str, cost: &str| {
+    let json_patch = |cluster: &TestCluster, what: &str, cost: &str| {
         let patch = json!([{"op": "add", "path": "/metadata/annotations", "value": {COST: cost}}]);
-        world.patch(what, "p", Patch::Json(patch.to_string().into_bytes()), &WriteOptions::default())
+        cluster.patch(what, "p", Patch::Json(patch.to_string().into_bytes()), &WriteOptions::default())
     };
     for cost in ["abc", "+1", "2147483648"] {
-        let world = World::new();
-        let before = world.made("pods", pod("p"));
+        let cluster = TestCluster::new();
+        let before = cluster.made("pods", pod("p"));
         for what in ["pods", "pods/status"] {
             for refused in [
-                put(&world, what, cost),
-                world.merge(what, "p", annotations(cost)),
-                world.patch(what, "p", Patch::Strategic(annotations(cost).to_string().into_bytes()), &WriteOptions::default()),
-                json_patch(&world, what, cost),
-                applied(&world, what, cost),
-                bound(&world, cost),
+                put(&cluster, what, cost),
+                cluster.merge(what, "p", annotations(cost)),
+                cluster.patch(what, "p", Patch::Strategic(annotations(cost).to_string().into_bytes()), &WriteOptions::default()),
+                json_patch(&cluster, what, cost),
+                applied(&cluster, what, cost),
+                bound(&cluster, cost),
             ] {
                 let error = refused.expect_err("refused");
                 assert!(matches!(error, ApiError::BadRequestFields { .. }), "{what}: {error}");
@@ -300,44 +300,44 @@ fn a_bad_deletion_cost_is_a_bad_request_by_every_way_into_a_pod() {
                 assert_eq!(error.to_string(), format!("Pod \"p\" is invalid: {field}: Invalid value: {cost:?}: must be a 32bit integer"));
             }
         }
-        assert_eq!(world.get("pods", "p").expect("there"), before);
+        assert_eq!(cluster.get("pods", "p").expect("there"), before);
     }
-    let world = World::new();
-    world.made("pods", pod("p"));
-    put(&world, "pods/status", "1").expect("a cost");
-    applied(&world, "pods/status", "1").expect("a cost");
-    bound(&world, "-3").expect("a cost");
-    assert_eq!(world.get("pods", "p").expect("there")["metadata"]["annotations"][COST], "-3");
+    let cluster = TestCluster::new();
+    cluster.made("pods", pod("p"));
+    put(&cluster, "pods/status", "1").expect("a cost");
+    applied(&cluster, "pods/status", "1").expect("a cost");
+    bound(&cluster, "-3").expect("a cost");
+    assert_eq!(cluster.get("pods", "p").expect("there")["metadata"]["annotations"][COST], "-3");
 }
 
 #[test]
 fn annotations_of_a_binding_are_those_of_a_pod() {
-    let world = World::new();
-    world.made("pods", pod("p"));
+    let cluster = TestCluster::new();
+    cluster.made("pods", pod("p"));
     let binding = json!({"metadata": {"name": "p", "annotations": {"a b": "", COST: "x"}}, "target": {"name": "n"}});
-    let ApiError::Invalid { errors, .. } = world.post("pods/binding", "p", binding).expect_err("refused") else {
+    let ApiError::Invalid { errors, .. } = cluster.post("pods/binding", "p", binding).expect_err("refused") else {
         panic!("not only the cost")
     };
     let fields: Vec<String> = errors.iter().map(|error| error.field.to_string()).collect();
     assert_eq!(fields, ["metadata.annotations", &format!("metadata.annotations[{COST}]")]);
-    assert_eq!(world.get("pods", "p").expect("there")["spec"].get("nodeName"), None);
+    assert_eq!(cluster.get("pods", "p").expect("there")["spec"].get("nodeName"), None);
 }
 
 /// A value that was stored before the rule existed does not block other changes.
 #[test]
 fn a_bad_deletion_cost_that_is_stored_holds_no_other_change() {
-    let world = World::new();
-    world.made("pods", costly("1"));
+    let cluster = TestCluster::new();
+    cluster.made("pods", costly("1"));
     let key = Key::new(&format!("{}default/p", resource::of::<Pod>().prefix()));
-    let entry = now(world.store.get(&key)).expect("read").expect("there");
+    let entry = now(cluster.store.get(&key)).expect("read").expect("there");
     let bad = String::from_utf8_lossy(&entry.value).replace(&format!("{COST}\":\"1\""), &format!("{COST}\":\"old\""));
-    now(world.store.put(key, bad.into_bytes().into(), Expected::At(entry.mod_revision), Purpose::Growth)).expect("nobody else writes");
-    assert_eq!(world.get("pods", "p").expect("there")["metadata"]["annotations"][COST], "old");
-    world.merge("pods", "p", json!({"metadata": {"labels": {"tier": "web"}}})).expect("the cost is not touched");
-    let mended = world.merge("pods", "p", json!({"metadata": {"annotations": {COST: "7"}}})).expect("mended");
+    now(cluster.store.put(key, bad.into_bytes().into(), Expected::At(entry.mod_revision), Purpose::Growth)).expect("nobody else writes");
+    assert_eq!(cluster.get("pods", "p").expect("there")["metadata"]["annotations"][COST], "old");
+    cluster.merge("pods", "p", json!({"metadata": {"labels": {"tier": "web"}}})).expect("the cost is not touched");
+    let mended = cluster.merge("pods", "p", json!({"metadata": {"annotations": {COST: "7"}}})).expect("mended");
     assert_eq!(mended["metadata"]["annotations"][COST], "7");
-    assert!(world.merge("pods", "p", json!({"metadata": {"annotations": {COST: "old"}}})).is_err(), "and never back");
-    assert!(world.merge("pods/status", "p", json!({"metadata": {"annotations": {COST: "old"}}})).is_err(), "by no way");
+    assert!(cluster.merge("pods", "p", json!({"metadata": {"annotations": {COST: "old"}}})).is_err(), "and never back");
+    assert!(cluster.merge("pods/status", "p", json!({"metadata": {"annotations": {COST: "old"}}})).is_err(), "by no way");
 }
 
 #[test]
@@ -349,12 +349,12 @@ fn a_tolerance_is_new_only_where_the_gate_is_on_and_kept_where_it_is_in_use() {
             "behavior": {"scaleUp": {"tolerance": tolerance}}}})
     };
     let shown = |object: &Value| object["spec"]["behavior"]["scaleUp"]["tolerance"].clone();
-    let mut world = World::new();
-    world.set_gates(gates("HPAConfigurableTolerance=false"));
-    assert_eq!(shown(&world.made(AUTOSCALERS, autoscaler(json!("50m")))), Value::Null);
-    assert_eq!(shown(&world.update(AUTOSCALERS, "a", &autoscaler(json!("50m"))).expect("updated")), Value::Null);
-    world.set_gates(FeatureGates::default());
-    assert_eq!(shown(&world.update(AUTOSCALERS, "a", &autoscaler(json!("50m"))).expect("updated")), "50m");
-    world.set_gates(gates("HPAConfigurableTolerance=false"));
-    assert_eq!(shown(&world.update(AUTOSCALERS, "a", &autoscaler(json!("70m"))).expect("updated")), "70m");
+    let mut cluster = TestCluster::new();
+    cluster.set_gates(gates("HPAConfigurableTolerance=false"));
+    assert_eq!(shown(&cluster.made(AUTOSCALERS, autoscaler(json!("50m")))), Value::Null);
+    assert_eq!(shown(&cluster.update(AUTOSCALERS, "a", &autoscaler(json!("50m"))).expect("updated")), Value::Null);
+    cluster.set_gates(FeatureGates::default());
+    assert_eq!(shown(&cluster.update(AUTOSCALERS, "a", &autoscaler(json!("50m"))).expect("updated")), "50m");
+    cluster.set_gates(gates("HPAConfigurableTolerance=false"));
+    assert_eq!(shown(&cluster.update(AUTOSCALERS, "a", &autoscaler(json!("70m"))).expect("updated")), "70m");
 }

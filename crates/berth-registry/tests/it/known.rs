@@ -1,6 +1,6 @@
 //! The cached versions of a remote store: writes may be based on them, and reads never return them.
 
-use crate::world::{World, config_map, json_of, now, pod, target};
+use crate::test_cluster::{TestCluster, config_map, json_of, now, pod, target};
 use berth_registry::{Actor, ApiError, Body, DeleteOptions, Patch, ResourceTable, WriteOptions};
 use berth_store::{
     Entry, Key, MemoryStore, MinRevision, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, env::Timestamp,
@@ -82,16 +82,16 @@ impl Store for Far {
     fn pin(&self, _: &str, _: Revision, _: &str, _: Timestamp) {}
 }
 
-fn far() -> (World, Arc<Far>) {
+fn far() -> (TestCluster, Arc<Far>) {
     let mut seen = None;
-    let world = World::over(|| {
+    let cluster = TestCluster::over(|| {
         let inner = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
         let (known, asked) = (Mutex::default(), AtomicUsize::new(0));
         let far = Arc::new(Far { inner: Arc::clone(&inner), known, asked, asked_as_of: AtomicUsize::new(0) });
         seen = Some(Arc::clone(&far));
         (inner, far)
     });
-    (world, seen.expect("just made"))
+    (cluster, seen.expect("just made"))
 }
 
 const C: &str = "/registry/configmaps/default/c";
@@ -99,14 +99,14 @@ const P: &str = "/registry/pods/default/p";
 
 /// Returns a ConfigMap in the version that this server has cached. Another server has since set `data.theirs` and also
 /// `mine: 1`.
-fn changed_elsewhere() -> (World, Arc<Far>) {
-    let (world, far) = far();
-    world.made("configmaps", config_map("c"));
+fn changed_elsewhere() -> (TestCluster, Arc<Far>) {
+    let (cluster, far) = far();
+    cluster.made("configmaps", config_map("c"));
     far.learn(C);
-    let other = World::beside(&world);
+    let other = TestCluster::beside(&cluster);
     other.merge("configmaps", "c", json!({"data": {"theirs": "1", "mine": "1"}})).expect("patched");
     far.questions();
-    (world, far)
+    (cluster, far)
 }
 
 fn data(object: &Value) -> &Value {
@@ -115,140 +115,141 @@ fn data(object: &Value) -> &Value {
 
 #[test]
 fn a_change_of_what_is_known_asks_nothing() {
-    let (world, far) = far();
-    world.made("configmaps", config_map("c"));
+    let (cluster, far) = far();
+    cluster.made("configmaps", config_map("c"));
     far.learn(C);
     far.questions();
-    let patched = world.merge("configmaps", "c", json!({"data": {"mine": "1"}})).expect("patched");
+    let patched = cluster.merge("configmaps", "c", json!({"data": {"mine": "1"}})).expect("patched");
     assert_eq!((data(&patched), far.questions()), (&json!({"mine": "1"}), (0, 0)));
     far.learn(C);
-    world.delete("configmaps", "c", &DeleteOptions::default()).expect("deleted");
+    cluster.delete("configmaps", "c", &DeleteOptions::default()).expect("deleted");
     assert_eq!(far.questions(), (0, 0));
-    assert!(world.get("configmaps", "c").is_err(), "it is gone");
+    assert!(cluster.get("configmaps", "c").is_err(), "it is gone");
 }
 
 #[test]
 fn a_change_of_what_is_old_is_tried_again_on_what_is_there() {
-    let (world, far) = changed_elsewhere();
-    let patched = world.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect("patched");
+    let (cluster, far) = changed_elsewhere();
+    let patched = cluster.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect("patched");
     assert_eq!((data(&patched), far.questions().0), (&json!({"theirs": "1", "mine": "1", "ours": "1"}), 1));
 }
 
 #[test]
 fn a_patch_without_effect_is_decided_on_the_current_version() {
-    let (world, far) = changed_elsewhere();
-    let here = world.get("configmaps", "c").expect("there");
+    let (cluster, far) = changed_elsewhere();
+    let here = cluster.get("configmaps", "c").expect("there");
     // On the cached version, this patch would change nothing.
-    let patched = world.merge("configmaps", "c", json!({"data": {"theirs": null, "mine": null}})).expect("patched");
+    let patched = cluster.merge("configmaps", "c", json!({"data": {"theirs": null, "mine": null}})).expect("patched");
     assert_eq!(patched.get("data"), None, "it was not asked what is there");
     assert_ne!(patched["metadata"]["resourceVersion"], here["metadata"]["resourceVersion"]);
-    assert_eq!(world.get("configmaps", "c").expect("there"), patched);
+    assert_eq!(cluster.get("configmaps", "c").expect("there"), patched);
     // On the current version, this patch changes nothing. On the cached one it changes something, and the store rejects
     // the write.
     far.learn(C);
-    let other = World::beside(&world);
+    let other = TestCluster::beside(&cluster);
     other.merge("configmaps", "c", json!({"data": {"mine": "2"}})).expect("patched");
-    let before = world.get("configmaps", "c").expect("there");
-    assert_eq!(world.merge("configmaps", "c", json!({"data": {"mine": "2"}})).expect("patched"), before);
+    let before = cluster.get("configmaps", "c").expect("there");
+    assert_eq!(cluster.merge("configmaps", "c", json!({"data": {"mine": "2"}})).expect("patched"), before);
 }
 
 #[test]
 fn a_refusal_is_of_what_is_there() {
-    let (world, _) = changed_elsewhere();
+    let (cluster, _) = changed_elsewhere();
     // A client that read the newest version from another server can write it here.
-    let mut here = world.get("configmaps", "c").expect("there");
+    let mut here = cluster.get("configmaps", "c").expect("there");
     here["data"] = json!({"all": "mine"});
-    let written = world.update("configmaps", "c", &here).expect("its version is the newest");
+    let written = cluster.update("configmaps", "c", &here).expect("its version is the newest");
     assert_eq!(data(&written), &json!({"all": "mine"}));
     // A client with the version that this server has cached cannot.
-    let refused = world.update("configmaps", "c", &here).expect_err("its version is old");
+    let refused = cluster.update("configmaps", "c", &here).expect_err("its version is old");
     assert!(matches!(refused, ApiError::Conflict { .. }), "{refused:?}");
 }
 
 /// Applies to a current cached version too: the error is the invalid field, not a conflict.
 #[test]
 fn an_invalid_field_is_an_error_on_the_second_try_too() {
-    let (world, far) = far();
-    let mut here = world.made("configmaps", config_map("c"));
+    let (cluster, far) = far();
+    let mut here = cluster.made("configmaps", config_map("c"));
     far.learn(C);
     here["data"] = json!({"no key": "1"});
-    let refused = world.update("configmaps", "c", &here).expect_err("no key has spaces");
+    let refused = cluster.update("configmaps", "c", &here).expect_err("no key has spaces");
     assert!(matches!(refused, ApiError::Invalid { .. }), "{refused:?}");
 }
 
 #[test]
 fn what_another_server_made_immutable_stays_as_it_is() {
-    let (world, _) = changed_elsewhere();
-    let other = World::beside(&world);
+    let (cluster, _) = changed_elsewhere();
+    let other = TestCluster::beside(&cluster);
     other.merge("configmaps", "c", json!({"immutable": true})).expect("patched");
-    let refused = world.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect_err("it is immutable");
+    let refused = cluster.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect_err("it is immutable");
     assert!(matches!(refused, ApiError::Invalid { .. }), "{refused:?}");
 }
 
 #[test]
 fn what_another_server_has_deleted_is_not_found() {
-    let (world, far) = changed_elsewhere();
-    World::beside(&world).delete("configmaps", "c", &DeleteOptions::default()).expect("deleted");
-    let refused = world.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect_err("it is gone");
+    let (cluster, far) = changed_elsewhere();
+    TestCluster::beside(&cluster).delete("configmaps", "c", &DeleteOptions::default()).expect("deleted");
+    let refused = cluster.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect_err("it is gone");
     assert!(matches!(refused, ApiError::NotFound { .. }), "{refused:?}");
-    let refused = world.delete("configmaps", "c", &DeleteOptions::default()).expect_err("it is gone");
+    let refused = cluster.delete("configmaps", "c", &DeleteOptions::default()).expect_err("it is gone");
     assert!(matches!(refused, ApiError::NotFound { .. }), "{refused:?}");
     // This includes an object that is known to be terminating, which a deletion does not change.
-    world.made("configmaps", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "finalizers": ["a/b"]}}));
-    world.delete("configmaps", "c", &DeleteOptions::default()).expect("marked");
+    cluster.made("configmaps", json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c", "finalizers": ["a/b"]}}));
+    cluster.delete("configmaps", "c", &DeleteOptions::default()).expect("marked");
     far.learn(C);
-    World::beside(&world).merge("configmaps", "c", json!({"metadata": {"finalizers": null}})).expect("patched");
-    let refused = world.delete("configmaps", "c", &DeleteOptions::default()).expect_err("it is gone");
+    TestCluster::beside(&cluster).merge("configmaps", "c", json!({"metadata": {"finalizers": null}})).expect("patched");
+    let refused = cluster.delete("configmaps", "c", &DeleteOptions::default()).expect_err("it is gone");
     assert!(matches!(refused, ApiError::NotFound { .. }), "{refused:?}");
 }
 
 #[test]
 fn a_dry_run_shows_what_is_there() {
-    let (world, far) = changed_elsewhere();
+    let (cluster, far) = changed_elsewhere();
     let options = WriteOptions { dry_run: vec!["All".to_owned()], ..WriteOptions::default() };
-    let shown = world.patch("configmaps", "c", Patch::Merge(br#"{"data": {"ours": "1"}}"#.to_vec()), &options).expect("tried");
+    let shown = cluster.patch("configmaps", "c", Patch::Merge(br#"{"data": {"ours": "1"}}"#.to_vec()), &options).expect("tried");
     assert_eq!((data(&shown), far.questions().0), (&json!({"theirs": "1", "mine": "1", "ours": "1"}), 1));
 }
 
 #[test]
 fn a_pod_is_made_on_one_question_and_bound_on_none() {
-    let (world, far) = far();
-    world.made("nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}));
+    let (cluster, far) = far();
+    cluster.made("nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}}));
     far.questions();
-    world.made("pods", pod("p"));
+    cluster.made("pods", pod("p"));
     let (asked, as_of) = far.questions();
     assert_eq!(asked, 0, "all of its reads are of one request");
     assert_eq!(as_of, 5, "namespace, limit ranges, account, class, quotas");
     far.learn(P);
     let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}});
-    world.post("pods/binding", "p", binding).expect("bound");
+    cluster.post("pods/binding", "p", binding).expect("bound");
     assert_eq!(far.questions(), (0, 0), "nothing: its namespace was looked at when it was made");
     // In the cached version, the pod is unscheduled.
     let binding = json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "m"}});
-    let refused = world.post("pods/binding", "p", binding).expect_err("it is bound");
+    let refused = cluster.post("pods/binding", "p", binding).expect_err("it is bound");
     assert!(matches!(refused, ApiError::Conflict { .. }), "{refused:?}");
     // The cached version is of another pod of this name, which was scheduled.
     far.learn(P);
-    let other = World::beside(&world);
+    let other = TestCluster::beside(&cluster);
     other.delete("pods", "p", &DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() }).expect("deleted");
     other.made("pods", pod("p"));
-    world.post("pods/binding", "p", json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}})).expect("it is on none");
-    let bound = now(world.registry.get(&target("pods", "p"), &berth_registry::GetOptions::default())).expect("there");
+    cluster.post("pods/binding", "p", json!({"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "n"}})).expect("it is on none");
+    let bound = now(cluster.registry.get(&target("pods", "p"), &berth_registry::GetOptions::default())).expect("there");
     assert_eq!(json_of(&bound)["spec"]["nodeName"], "n");
 }
 
 #[test]
 fn a_current_quota_limits_every_create() {
-    let (world, far) = far();
-    world.made(
+    let (cluster, far) = far();
+    cluster.made(
         "resourcequotas",
         json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "1"}}}),
     );
     far.learn("/registry/resourcequotas/default/q");
     let status = json!({"status": {"hard": {"configmaps": "1"}, "used": {"configmaps": "0"}}});
-    world.merge("resourcequotas/status", "q", status).expect("counted");
-    world.made("configmaps", config_map("c"));
+    cluster.merge("resourcequotas/status", "q", status).expect("counted");
+    cluster.made("configmaps", config_map("c"));
     let body = Body::Json(config_map("d").to_string().into_bytes());
-    let refused = now(world.registry.create(&Actor::System, &crate::world::collection("configmaps"), body, &WriteOptions::default()));
+    let refused =
+        now(cluster.registry.create(&Actor::System, &crate::test_cluster::collection("configmaps"), body, &WriteOptions::default()));
     assert!(matches!(refused, Err(ApiError::Forbidden { .. })), "{refused:?}");
 }

@@ -1,7 +1,7 @@
 //! The normal form: an empty value that upstream's encoder omits does not change an object.
 //! `testdata/normal-form/record.py` recorded how a real server treats each field of a pod template.
 
-use crate::world::{World, config_map, json_of, now, target};
+use crate::test_cluster::{TestCluster, config_map, json_of, now, target};
 use berth_registry::{Actor, ApiError, Body, Patch, WriteOptions};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -29,10 +29,10 @@ fn stateful_set(template: &Value) -> Value {
 }
 
 /// Returns the result of a dry run of a PUT.
-fn tried(world: &World, object: &Value) -> Result<Value, ApiError> {
+fn tried(cluster: &TestCluster, object: &Value) -> Result<Value, ApiError> {
     let options = WriteOptions { dry_run: vec!["All".to_owned()], field_validation: "Strict".to_owned(), ..WriteOptions::default() };
     let body = Body::Json(object.to_string().into_bytes());
-    now(world.registry.update(&Actor::System, &target(S, "w"), body, &options)).map(|written| json_of(&written.object))
+    now(cluster.registry.update(&Actor::System, &target(S, "w"), body, &options)).map(|written| json_of(&written.object))
 }
 
 fn pointer(path: &Value) -> String {
@@ -71,17 +71,17 @@ fn without_trust_bundles(template: &Value) -> Value {
 
 #[test]
 fn an_empty_value_in_a_template_does_what_it_does_upstream() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let mut lines = RECORDED.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let template = serde_json::from_str(SENT).expect("JSON");
-    let made = world.made(S, stateful_set(&template));
+    let made = cluster.made(S, stateful_set(&template));
     assert_eq!(without_trust_bundles(&made["spec"]["template"]), lines.next().expect("the template as it is stored"));
     let mut wrong = BTreeMap::new();
     for line in lines {
         let pointer = pointer(&line[0]);
         let mut object = made.clone();
         put(&mut object["spec"]["template"], &pointer, line[1].clone());
-        let found = match tried(&world, &object) {
+        let found = match tried(&cluster, &object) {
             Ok(after) => outcome(&made, &after, &pointer),
             Err(error) => json!(error.to_string()),
         };
@@ -97,27 +97,27 @@ fn an_empty_value_in_a_template_does_what_it_does_upstream() {
 
 #[test]
 fn a_write_of_only_empty_values_changes_nothing() {
-    let world = World::new();
-    let made = world.made("configmaps", config_map("c"));
+    let cluster = TestCluster::new();
+    let made = cluster.made("configmaps", config_map("c"));
     let empty = json!({"metadata": {"labels": {}, "annotations": {"a": null}}, "data": {}, "binaryData": {}});
-    assert_eq!(world.merge("configmaps", "c", empty).expect("patched"), made);
+    assert_eq!(cluster.merge("configmaps", "c", empty).expect("patched"), made);
     let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": "b"}, "subjects": [],
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "view"}});
-    let made = world.made("rolebindings.rbac.authorization.k8s.io", role);
+    let made = cluster.made("rolebindings.rbac.authorization.k8s.io", role);
     assert_eq!(made.get("subjects"), None);
     let rule = json!({"from": [], "ports": []});
     let policy = json!({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "n"},
         "spec": {"podSelector": {"matchLabels": {}}, "ingress": [rule]}});
-    let made = world.made("networkpolicies.networking.k8s.io", policy);
+    let made = cluster.made("networkpolicies.networking.k8s.io", policy);
     assert_eq!(made["spec"], json!({"podSelector": {}, "ingress": [{}], "policyTypes": ["Ingress"]}));
     let removed = json!({"spec": {"ingress": [{"ports": null}]}});
-    let merged = world.merge("networkpolicies.networking.k8s.io", "n", removed).expect("patched");
+    let merged = cluster.merge("networkpolicies.networking.k8s.io", "n", removed).expect("patched");
     assert_eq!(merged["metadata"]["generation"], 1);
 }
 
 #[test]
 fn what_is_applied_stays_owned_where_it_is_empty() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let config = |fields: Value| {
         let mut container = json!({"name": "c", "image": "i"});
         container.as_object_mut().expect("an object").extend(fields.as_object().expect("an object").clone());
@@ -128,13 +128,13 @@ fn what_is_applied_stays_owned_where_it_is_empty() {
     let apply = |manager: &str, config: &Value| {
         let options = WriteOptions { field_manager: manager.to_owned(), ..WriteOptions::default() };
         let patch = Patch::Apply(config.to_string().into_bytes());
-        world.patch("deployments.apps", "d", patch, &options)
+        cluster.patch("deployments.apps", "d", patch, &options)
     };
     let empty = config(json!({"args": [], "env": [{"name": "A", "value": ""}]}));
     let made = apply("a", &empty).expect("applied");
     let container = &made["spec"]["template"]["spec"]["containers"][0];
     assert_eq!((container.get("args"), &container["env"]), (None, &json!([{"name": "A"}])));
-    world.clock.advance(5);
+    cluster.clock.advance(5);
     assert_eq!(apply("a", &empty).expect("applied again"), made);
     for other in [json!({"args": ["x"]}), json!({"env": [{"name": "A", "value": "1"}]})] {
         let refused = apply("b", &config(other)).expect_err("it is another's");

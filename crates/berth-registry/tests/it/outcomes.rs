@@ -1,6 +1,6 @@
 //! Writes whose response is lost, and a full store.
 
-use crate::world::{World, config_map, pod};
+use crate::test_cluster::{TestCluster, config_map, pod};
 use berth_registry::{ApiError, DeleteOptions, ListOptions, ResourceTable};
 use berth_store::{Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
 use futures::{FutureExt, future::BoxFuture, future::ready};
@@ -74,15 +74,15 @@ impl Store for Faulty {
     }
 }
 
-fn world() -> (World, Arc<Faulty>) {
+fn cluster() -> (TestCluster, Arc<Faulty>) {
     let mut faulty = None;
-    let world = World::over(|| {
+    let cluster = TestCluster::over(|| {
         let inner = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
         let store = Arc::new(Faulty { inner: Arc::clone(&inner), next: Mutex::default() });
         faulty = Some(Arc::clone(&store));
         (inner, store)
     });
-    (world, faulty.expect("just made"))
+    (cluster, faulty.expect("just made"))
 }
 
 const LOST: [Fault; 2] = [Fault::CallLost, Fault::AnswerLost];
@@ -95,59 +95,59 @@ fn check_unknown<T: std::fmt::Debug>(answer: Result<T, ApiError>) {
 #[test]
 fn a_write_without_an_answer_is_repeated_to_find_out() {
     for fault in LOST {
-        let (world, store) = world();
+        let (cluster, store) = cluster();
         store.set(fault, "/configmaps/");
-        check_unknown(world.create("configmaps", config_map("c")));
-        let repeated = world.create("configmaps", config_map("c"));
+        check_unknown(cluster.create("configmaps", config_map("c")));
+        let repeated = cluster.create("configmaps", config_map("c"));
         let had_happened = matches!(&repeated, Err(ApiError::AlreadyExists { .. }));
         assert_eq!((had_happened, repeated.is_ok()), (fault == Fault::AnswerLost, fault == Fault::CallLost));
 
-        let mut changed = world.get("configmaps", "c").expect("there");
+        let mut changed = cluster.get("configmaps", "c").expect("there");
         changed["data"] = json!({"k": "v"});
         store.set(fault, "/configmaps/");
-        check_unknown(world.update("configmaps", "c", &changed));
-        let repeated = world.update("configmaps", "c", &changed);
+        check_unknown(cluster.update("configmaps", "c", &changed));
+        let repeated = cluster.update("configmaps", "c", &changed);
         let had_happened = matches!(&repeated, Err(ApiError::Conflict { .. }));
         assert_eq!((had_happened, repeated.is_ok()), (fault == Fault::AnswerLost, fault == Fault::CallLost));
-        assert_eq!(world.get("configmaps", "c").expect("there")["data"]["k"], "v");
+        assert_eq!(cluster.get("configmaps", "c").expect("there")["data"]["k"], "v");
 
         store.set(fault, "/configmaps/");
-        check_unknown(world.delete("configmaps", "c", &DeleteOptions::default()));
-        let repeated = world.delete("configmaps", "c", &DeleteOptions::default());
+        check_unknown(cluster.delete("configmaps", "c", &DeleteOptions::default()));
+        let repeated = cluster.delete("configmaps", "c", &DeleteOptions::default());
         let had_happened = matches!(&repeated, Err(ApiError::NotFound { .. }));
         assert_eq!((had_happened, repeated.is_ok()), (fault == Fault::AnswerLost, fault == Fault::CallLost));
-        world.made("configmaps", config_map("c"));
+        cluster.made("configmaps", config_map("c"));
     }
 }
 
 #[test]
 fn a_pod_that_goes_at_once_is_gone_after_the_second_try_whatever_was_lost() {
     for fault in LOST {
-        let (world, store) = world();
-        world.made("pods", pod("p"));
+        let (cluster, store) = cluster();
+        cluster.made("pods", pod("p"));
         store.set(fault, "/pods/");
-        check_unknown(world.delete("pods", "p", &DeleteOptions::default()));
-        let found = world.get("pods", "p").expect("its mark comes first, and was all that was tried");
+        check_unknown(cluster.delete("pods", "p", &DeleteOptions::default()));
+        let found = cluster.get("pods", "p").expect("its mark comes first, and was all that was tried");
         assert_eq!(found["metadata"]["deletionTimestamp"].is_string(), fault == Fault::AnswerLost);
-        world.delete("pods", "p", &DeleteOptions::default()).expect("the second try");
-        assert!(matches!(world.get("pods", "p"), Err(ApiError::NotFound { .. })));
+        cluster.delete("pods", "p", &DeleteOptions::default()).expect("the second try");
+        assert!(matches!(cluster.get("pods", "p"), Err(ApiError::NotFound { .. })));
     }
 }
 
 #[test]
 fn what_may_be_there_stays_charged_and_what_is_not_is_given_back() {
     for (fault, left_for_another) in [(Fault::CallLost, false), (Fault::AnswerLost, false), (Fault::Full, true)] {
-        let (world, store) = world();
+        let (cluster, store) = cluster();
         let hard = json!({"pods": "1"});
-        world.made(
+        cluster.made(
             "resourcequotas",
             json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": hard}}),
         );
-        world.merge("resourcequotas/status", "q", json!({"status": {"hard": hard, "used": {"pods": "0"}}})).expect("a status");
+        cluster.merge("resourcequotas/status", "q", json!({"status": {"hard": hard, "used": {"pods": "0"}}})).expect("a status");
         store.set(fault, "/pods/");
-        world.create("pods", pod("p")).expect_err("lost or refused");
+        cluster.create("pods", pod("p")).expect_err("lost or refused");
         store.set(Fault::Full, "/nothing/");
-        assert_eq!(world.create("pods", pod("other")).is_ok(), left_for_another, "{fault:?}");
+        assert_eq!(cluster.create("pods", pod("other")).is_ok(), left_for_another, "{fault:?}");
     }
 }
 
@@ -155,22 +155,22 @@ fn what_may_be_there_stays_charged_and_what_is_not_is_given_back() {
 fn a_service_that_may_be_there_keeps_its_address() {
     let service = |name: &str| json!({"metadata": {"name": name}, "spec": {"ports": [{"port": 80}], "clusterIP": "10.96.7.7"}});
     for (fault, is_free) in [(Fault::CallLost, false), (Fault::AnswerLost, false), (Fault::Full, true)] {
-        let (world, store) = world();
+        let (cluster, store) = cluster();
         store.set(fault, "/services/");
-        world.create("services", service("s")).expect_err("lost or refused");
+        cluster.create("services", service("s")).expect_err("lost or refused");
         store.set(Fault::Full, "/nothing/");
-        assert_eq!(world.create("services", service("other")).is_ok(), is_free, "{fault:?}");
+        assert_eq!(cluster.create("services", service("other")).is_ok(), is_free, "{fault:?}");
     }
 }
 
 #[test]
 fn a_full_store_refuses_values_and_goes_on_reading_and_deleting() {
-    let (world, store) = world();
-    world.made("configmaps", config_map("a"));
-    world.made("configmaps", config_map("b"));
+    let (cluster, store) = cluster();
+    cluster.made("configmaps", config_map("a"));
+    cluster.made("configmaps", config_map("b"));
     store.set(Fault::Full, "/");
-    let refused = world.create("configmaps", config_map("c"));
+    let refused = cluster.create("configmaps", config_map("c"));
     assert!(matches!(&refused, Err(ApiError::NoSpace { message }) if message.contains("no space is left for ")), "{refused:?}");
-    world.delete("configmaps", "a", &DeleteOptions::default()).expect("it makes room");
-    assert_eq!(world.names("configmaps", &ListOptions::default()), ["b"]);
+    cluster.delete("configmaps", "a", &DeleteOptions::default()).expect("it makes room");
+    assert_eq!(cluster.names("configmaps", &ListOptions::default()), ["b"]);
 }

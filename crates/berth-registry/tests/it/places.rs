@@ -1,7 +1,7 @@
 //! Kinds whose key prefix does not follow from their group and plural: deeper, next to each other, or with another
 //! word.
 
-use crate::world::{registry_over, showing};
+use crate::test_cluster::{registry_over, showing};
 use berth_api::Scope;
 use berth_kinds::{Definition, Kind};
 use berth_registry::{

@@ -1,6 +1,6 @@
 //! Concurrent writers between a read and the write that follows it.
 
-use crate::world::{World, collection, config_map, json_of, now, target};
+use crate::test_cluster::{TestCluster, collection, config_map, json_of, now, target};
 use berth_registry::{
     Actor, ApiError, Body, DeleteOptions, ListOptions, Patch, Registry, ResourceTable, WriteOptions, options::Precondition,
 };
@@ -113,23 +113,23 @@ impl Store for Contended {
 }
 
 /// Returns a test cluster in which `other` is first as soon as `times` is set.
-fn world_with(other: fn(&MemoryStore, &Write) -> bool) -> (World, Arc<Contended>) {
+fn cluster_with(other: fn(&MemoryStore, &Write) -> bool) -> (TestCluster, Arc<Contended>) {
     let mut seen = None;
-    let world = World::over(|| {
+    let cluster = TestCluster::over(|| {
         let inner = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
         let store = Arc::new(Contended { inner: Arc::clone(&inner), left: AtomicU32::new(0), other });
         seen = Some(Arc::clone(&store));
         (inner, store)
     });
-    (world, seen.expect("just made"))
+    (cluster, seen.expect("just made"))
 }
 
 /// Returns a registry with a ConfigMap `c`, for whose next `times` writes another writer is first.
 fn contended(times: u32) -> Registry {
-    let (world, store) = world_with(counting);
-    world.made("configmaps", config_map("c"));
+    let (cluster, store) = cluster_with(counting);
+    cluster.made("configmaps", config_map("c"));
     store.left.store(times, Ordering::SeqCst);
-    world.registry
+    cluster.registry
 }
 
 fn patch(registry: &Registry, patch: Value) -> Result<Value, ApiError> {
@@ -184,45 +184,45 @@ fn a_deletion_is_retried_on_what_has_changed() {
 
 #[test]
 fn of_two_servers_that_want_one_address_or_port_one_gets_it() {
-    let (world, store) = world_with(grabbing);
+    let (cluster, store) = cluster_with(grabbing);
     let spec = json!({"type": "NodePort", "ports": [{"port": 80}]});
     store.left.store(2, Ordering::SeqCst);
-    let made = world.made("services", json!({"metadata": {"name": "mine"}, "spec": spec}));
+    let made = cluster.made("services", json!({"metadata": {"name": "mine"}, "spec": spec}));
     assert_eq!(store.left.load(Ordering::SeqCst), 0, "the other was first twice");
     let address = made["spec"]["clusterIP"].as_str().expect("an address");
-    let claim = world.get("ipaddresses.networking.k8s.io", address).expect("claimed");
+    let claim = cluster.get("ipaddresses.networking.k8s.io", address).expect("claimed");
     assert_eq!(claim["spec"]["parentRef"]["name"], "mine");
 
     store.left.store(1, Ordering::SeqCst);
     let wanting = json!({"metadata": {"name": "wanting"}, "spec": {"ports": [{"port": 80}], "clusterIP": "10.96.7.7"}});
-    let text = world.create("services", wanting).expect_err("the other has it").to_string();
+    let text = cluster.create("services", wanting).expect_err("the other has it").to_string();
     assert!(text.contains("provided IP is already allocated"), "{text}");
-    assert!(world.get("services", "wanting").is_err());
+    assert!(cluster.get("services", "wanting").is_err());
 }
 
 #[test]
 fn a_service_whose_claim_is_lost_meanwhile_is_not_made() {
-    let (world, store) = world_with(stealing);
+    let (cluster, store) = cluster_with(stealing);
     store.left.store(1, Ordering::SeqCst);
-    let error = world.create("services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})).expect_err("lost");
+    let error = cluster.create("services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}})).expect_err("lost");
     assert!(error.to_string().contains("was given to another Service meanwhile"), "{error}");
-    assert!(world.get("services", "s").is_err(), "undone");
-    let made = world.made("services", json!({"metadata": {"name": "s"}, "spec": {"type": "ExternalName", "externalName": "x.y"}}));
+    assert!(cluster.get("services", "s").is_err(), "undone");
+    let made = cluster.made("services", json!({"metadata": {"name": "s"}, "spec": {"type": "ExternalName", "externalName": "x.y"}}));
     store.left.store(1, Ordering::SeqCst);
     let real = json!({"spec": {"type": "ClusterIP", "ports": [{"port": 80}]}});
-    world.merge("services", "s", real).expect_err("lost");
-    assert_eq!(world.get("services", "s").expect("there")["spec"], made["spec"], "as it was");
+    cluster.merge("services", "s", real).expect_err("lost");
+    assert_eq!(cluster.get("services", "s").expect("there")["spec"], made["spec"], "as it was");
 }
 
 #[test]
 fn a_repair_in_the_middle_of_a_create_takes_nothing_away() {
-    let (world, store) = world_with(marking);
+    let (cluster, store) = cluster_with(marking);
     store.left.store(1, Ordering::SeqCst);
-    let made = world.made("services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}));
+    let made = cluster.made("services", json!({"metadata": {"name": "s"}, "spec": {"ports": [{"port": 80}]}}));
     assert_eq!(store.left.load(Ordering::SeqCst), 0, "it was marked");
-    let claim = world.get("ipaddresses.networking.k8s.io", made["spec"]["clusterIP"].as_str().expect("an address")).expect("there");
+    let claim = cluster.get("ipaddresses.networking.k8s.io", made["spec"]["clusterIP"].as_str().expect("an address")).expect("there");
     assert_eq!(claim["metadata"].get("annotations").filter(|annotations| **annotations != json!({})), None, "the mark is gone");
-    assert_eq!(now(world.registry.repair_allocations()).expect("repaired"), []);
+    assert_eq!(now(cluster.registry.repair_allocations()).expect("repaired"), []);
 }
 
 /// Charges one pod to the quota that is about to be charged.
@@ -238,16 +238,16 @@ fn charging(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
 
 #[test]
 fn two_creates_never_get_the_same_room() {
-    let (world, store) = world_with(charging);
+    let (cluster, store) = cluster_with(charging);
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": "2"}}});
-    world.made("resourcequotas", quota);
+    cluster.made("resourcequotas", quota);
     let status = json!({"status": {"hard": {"pods": "2"}, "used": {"pods": "0"}}});
-    world.merge("resourcequotas/status", "q", status).expect("a status");
+    cluster.merge("resourcequotas/status", "q", status).expect("a status");
     for (name, is_let_in) in [("a", true), ("b", false)] {
         store.left.store(u32::from(name == "a"), Ordering::SeqCst);
-        assert_eq!(world.create("pods", crate::world::pod(name)).is_ok(), is_let_in, "{name}");
+        assert_eq!(cluster.create("pods", crate::test_cluster::pod(name)).is_ok(), is_let_in, "{name}");
     }
-    assert_eq!(world.get("resourcequotas", "q").expect("there")["status"]["used"]["pods"], "2");
+    assert_eq!(cluster.get("resourcequotas", "q").expect("there")["status"]["used"]["pods"], "2");
 }
 
 fn part(name: &str) -> Value {
@@ -274,13 +274,13 @@ fn gathering(store: &MemoryStore, Write { key, expected, .. }: &Write) -> bool {
 fn an_aggregated_role_has_all_parts_however_often_another_fills_it_first() {
     const ROLES: &str = "clusterroles.rbac.authorization.k8s.io";
     for times in [1, 20] {
-        let (world, store) = world_with(gathering);
+        let (cluster, store) = cluster_with(gathering);
         let rule = json!({"clusterRoleSelectors": [{"matchLabels": {"part-of": "g"}}]});
-        world.made(ROLES, json!({"metadata": {"name": "g"}, "aggregationRule": rule}));
+        cluster.made(ROLES, json!({"metadata": {"name": "g"}, "aggregationRule": rule}));
         store.left.store(times, Ordering::SeqCst);
-        world.made(ROLES, part("mine"));
+        cluster.made(ROLES, part("mine"));
         assert_eq!(store.left.load(Ordering::SeqCst), 0, "the other was first each time");
-        let rules = world.get(ROLES, "g").expect("there")["rules"].as_array().expect("filled").clone();
+        let rules = cluster.get(ROLES, "g").expect("there")["rules"].as_array().expect("filled").clone();
         assert_eq!(rules.len(), 1 + usize::try_from(times).expect("few"), "{rules:?}");
     }
 }
@@ -331,15 +331,15 @@ fn vanishing_marked(store: &MemoryStore, write: &Write) -> bool {
 }
 
 /// Returns a test cluster with a running pod `p`, in which the other writer is first once.
-fn with_a_running_pod(other: fn(&MemoryStore, &Write) -> bool) -> World {
-    let (world, store) = world_with(other);
+fn with_a_running_pod(other: fn(&MemoryStore, &Write) -> bool) -> TestCluster {
+    let (cluster, store) = cluster_with(other);
     let made =
-        world.made("pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}}));
+        cluster.made("pods", json!({"metadata": {"name": "p"}, "spec": {"nodeName": "n1", "containers": [{"name": "c", "image": "i"}]}}));
     assert_eq!(made["spec"]["nodeName"], "n1");
     let running = json!({"status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]}});
-    world.patch("pods/status", "p", Patch::MergeValue(running), &WriteOptions::default()).expect("it runs");
+    cluster.patch("pods/status", "p", Patch::MergeValue(running), &WriteOptions::default()).expect("it runs");
     store.left.store(1, Ordering::SeqCst);
-    world
+    cluster
 }
 
 /// A deletion with grace period 0 writes twice: the deletion timestamp, and the removal. If the pod's node is first
@@ -347,12 +347,12 @@ fn with_a_running_pod(other: fn(&MemoryStore, &Write) -> bool) -> World {
 #[test]
 fn a_force_deletion_that_a_node_completes_is_answered_as_done() {
     for other in [removing, replacing] {
-        let world = with_a_running_pod(other);
+        let cluster = with_a_running_pod(other);
         let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
-        let deleted = world.delete("pods", "p", &options).expect("it is gone").expect("pods are shown");
+        let deleted = cluster.delete("pods", "p", &options).expect("it is gone").expect("pods are shown");
         assert_eq!((&deleted["metadata"]["deletionGracePeriodSeconds"], &deleted["metadata"]["name"]), (&json!(0), &json!("p")));
         assert!(deleted["metadata"]["resourceVersion"].is_string());
-        let uid = world.get("pods", "p").map(|pod| pod["metadata"]["uid"].clone());
+        let uid = cluster.get("pods", "p").map(|pod| pod["metadata"]["uid"].clone());
         assert!(uid.as_ref().map_or(true, |uid| uid == "another"), "the pod that came after it stays: {uid:?}");
     }
 }
@@ -360,10 +360,10 @@ fn a_force_deletion_that_a_node_completes_is_answered_as_done() {
 #[test]
 fn a_force_deletion_of_all_that_nodes_complete_is_answered_as_done() {
     for other in [removing, replacing] {
-        let world = with_a_running_pod(other);
+        let cluster = with_a_running_pod(other);
         let options = DeleteOptions { grace_period_seconds: Some(0), ..DeleteOptions::default() };
         let deleted =
-            now(world.registry.delete_collection(&Actor::System, &collection("pods"), &ListOptions::default(), &options)).expect("gone");
+            now(cluster.registry.delete_collection(&Actor::System, &collection("pods"), &ListOptions::default(), &options)).expect("gone");
         assert_eq!(deleted.items.len(), 1);
     }
 }
@@ -372,17 +372,17 @@ fn a_force_deletion_of_all_that_nodes_complete_is_answered_as_done() {
 #[test]
 fn an_eviction_of_a_pod_that_is_gone_meanwhile_is_answered_as_done() {
     for other in [vanishing_disrupted, vanishing_marked] {
-        let world = with_a_running_pod(other);
+        let cluster = with_a_running_pod(other);
         let eviction = json!({"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}});
-        assert_eq!(world.post("pods/eviction", "p", eviction).expect("it is gone")["code"], 201);
+        assert_eq!(cluster.post("pods/eviction", "p", eviction).expect("it is gone")["code"], 201);
     }
 }
 
 #[test]
 fn a_deletion_of_what_was_gone_before_it_began_is_still_not_found() {
-    let world = with_a_running_pod(removing);
-    assert!(matches!(world.delete("pods", "q", &DeleteOptions::default()), Err(ApiError::NotFound { .. })));
+    let cluster = with_a_running_pod(removing);
+    assert!(matches!(cluster.delete("pods", "q", &DeleteOptions::default()), Err(ApiError::NotFound { .. })));
     let uid = Precondition { uid: Some("another".to_owned()), resource_version: None };
     let options = DeleteOptions { grace_period_seconds: Some(0), precondition: uid, ..DeleteOptions::default() };
-    assert!(matches!(world.delete("pods", "p", &options), Err(ApiError::Conflict { .. })), "the client's own precondition");
+    assert!(matches!(cluster.delete("pods", "p", &options), Err(ApiError::Conflict { .. })), "the client's own precondition");
 }

@@ -1,6 +1,6 @@
 //! `RolloutRecords`: the server records the author of changes to a workload, through every write path.
 
-use crate::world::{World, collection, deployment, json_of, now, target};
+use crate::test_cluster::{TestCluster, collection, deployment, json_of, now, target};
 use berth_api::{FeatureGates, Gate};
 use berth_rbac::{MASTERS, User};
 use berth_registry::{Actor, ApiError, Body, Patch, Registry, WriteOptions};
@@ -21,12 +21,12 @@ fn on() -> FeatureGates {
 }
 
 /// Returns a test cluster with the gate on. The system created its Deployment `d` an hour ago.
-fn made() -> World {
-    let mut world = World::new();
-    world.set_gates(on());
-    world.made(D, deployment("d"));
-    world.clock.advance(3600);
-    world
+fn made() -> TestCluster {
+    let mut cluster = TestCluster::new();
+    cluster.set_gates(on());
+    cluster.made(D, deployment("d"));
+    cluster.clock.advance(3600);
+    cluster
 }
 
 fn user(name: &str, groups: &[&str]) -> Arc<User> {
@@ -39,32 +39,32 @@ struct Client<'a> {
     actor: Actor,
 }
 
-fn as_user<'a>(world: &'a World, name: &str, groups: &[&str]) -> Client<'a> {
-    Client { api: &world.registry, actor: Actor::User(user(name, groups)) }
+fn as_user<'a>(cluster: &'a TestCluster, name: &str, groups: &[&str]) -> Client<'a> {
+    Client { api: &cluster.registry, actor: Actor::User(user(name, groups)) }
 }
 
-fn as_alice(world: &World) -> Client<'_> {
-    as_user(world, "alice", &[])
+fn as_alice(cluster: &TestCluster) -> Client<'_> {
+    as_user(cluster, "alice", &[])
 }
 
-fn as_system(world: &World) -> Client<'_> {
-    Client { api: &world.registry, actor: Actor::System }
+fn as_system(cluster: &TestCluster) -> Client<'_> {
+    Client { api: &cluster.registry, actor: Actor::System }
 }
 
 fn options() -> WriteOptions {
     WriteOptions { field_manager: "tool".to_owned(), ..WriteOptions::default() }
 }
 
-fn stored(world: &World) -> Value {
-    world.get(D, "d").expect("it is there")
+fn stored(cluster: &TestCluster) -> Value {
+    cluster.get(D, "d").expect("it is there")
 }
 
 fn annotation(object: &Value, key: &str) -> Value {
     object["metadata"]["annotations"][key].as_str().map_or(Value::Null, |text| serde_json::from_str(text).expect("JSON"))
 }
 
-fn changed_by(world: &World) -> Value {
-    annotation(&stored(world), CHANGED_BY)
+fn changed_by(cluster: &TestCluster) -> Value {
+    annotation(&stored(cluster), CHANGED_BY)
 }
 
 /// A way for alice to send a change. The function gets the current object and changes it to the wanted one.
@@ -140,53 +140,54 @@ fn alice() -> Value {
 fn who_makes_a_workload_and_who_changes_its_template_is_noted_by_every_way() {
     let own = json!({"at": "2026-01-01T00:00:00Z"});
     for (way, send) in WAYS {
-        let world = made();
-        assert_eq!(changed_by(&world), own, "the process itself");
-        send(&as_alice(&world), &stored(&world), &|d| d["metadata"]["annotations"]["note"] = json!("x")).expect(way);
-        assert_eq!(changed_by(&world), own, "{way}: the template is as it was");
-        assert_eq!(stored(&world)["metadata"]["annotations"]["note"], "x", "{way}");
-        send(&as_alice(&world), &stored(&world), &|d| d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2")).expect(way);
-        assert_eq!(changed_by(&world), alice(), "{way}");
-        assert_eq!(annotation(&stored(&world), SCALED_BY), Value::Null, "{way}: it has the size that it had");
+        let cluster = made();
+        assert_eq!(changed_by(&cluster), own, "the process itself");
+        send(&as_alice(&cluster), &stored(&cluster), &|d| d["metadata"]["annotations"]["note"] = json!("x")).expect(way);
+        assert_eq!(changed_by(&cluster), own, "{way}: the template is as it was");
+        assert_eq!(stored(&cluster)["metadata"]["annotations"]["note"], "x", "{way}");
+        send(&as_alice(&cluster), &stored(&cluster), &|d| d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2"))
+            .expect(way);
+        assert_eq!(changed_by(&cluster), alice(), "{way}");
+        assert_eq!(annotation(&stored(&cluster), SCALED_BY), Value::Null, "{way}: it has the size that it had");
     }
 }
 
 #[test]
 fn what_a_client_sends_is_neither_taken_over_nor_refused_nor_takes_anything_away() {
     for (way, send) in WAYS {
-        let world = made();
-        let before = stored(&world);
+        let cluster = made();
+        let before = stored(&cluster);
         let forged = |d: &mut Value| {
             for key in [CHANGED_BY, SCALED_BY, PROMOTED_BY, ROLLOUT] {
                 d["metadata"]["annotations"][key] = json!("forged");
             }
         };
-        send(&as_alice(&world), &before, &forged).expect(way);
-        assert_eq!(stored(&world)["metadata"]["annotations"], before["metadata"]["annotations"], "{way}");
+        send(&as_alice(&cluster), &before, &forged).expect(way);
+        assert_eq!(stored(&cluster)["metadata"]["annotations"], before["metadata"]["annotations"], "{way}");
         let taken_away = |d: &mut Value| d["metadata"]["annotations"] = json!({CHANGED_BY: null});
         if !way.starts_with("put") && way != "json patch" && way != "apply" {
-            send(&as_alice(&world), &before, &taken_away).expect(way);
+            send(&as_alice(&cluster), &before, &taken_away).expect(way);
         }
         // As a client that writes a manifest without these annotations.
-        send(&as_alice(&world), &stored(&world), &|d| d["metadata"]["annotations"] = json!({})).expect(way);
-        assert_eq!(stored(&world)["metadata"]["annotations"], before["metadata"]["annotations"], "{way}");
+        send(&as_alice(&cluster), &stored(&cluster), &|d| d["metadata"]["annotations"] = json!({})).expect(way);
+        assert_eq!(stored(&cluster)["metadata"]["annotations"], before["metadata"]["annotations"], "{way}");
         let with_change = |d: &mut Value| {
             forged(d);
             d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2");
         };
-        send(&as_alice(&world), &stored(&world), &with_change).expect(way);
-        assert_eq!(changed_by(&world), alice(), "{way}");
-        assert_eq!([SCALED_BY, PROMOTED_BY, ROLLOUT].map(|key| annotation(&stored(&world), key)), [const { Value::Null }; 3], "{way}");
+        send(&as_alice(&cluster), &stored(&cluster), &with_change).expect(way);
+        assert_eq!(changed_by(&cluster), alice(), "{way}");
+        assert_eq!([SCALED_BY, PROMOTED_BY, ROLLOUT].map(|key| annotation(&stored(&cluster), key)), [const { Value::Null }; 3], "{way}");
     }
 }
 
 #[test]
 fn a_write_that_changes_nothing_but_what_is_not_taken_over_changes_nothing() {
     for (way, send) in WAYS.into_iter().filter(|(way, _)| *way != "apply") {
-        let world = made();
-        let before = stored(&world);
-        send(&as_alice(&world), &before, &|d| d["metadata"]["annotations"][CHANGED_BY] = json!("forged")).expect(way);
-        assert_eq!(stored(&world)["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"], "{way}");
+        let cluster = made();
+        let before = stored(&cluster);
+        send(&as_alice(&cluster), &before, &|d| d["metadata"]["annotations"][CHANGED_BY] = json!("forged")).expect(way);
+        assert_eq!(stored(&cluster)["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"], "{way}");
     }
 }
 
@@ -194,9 +195,9 @@ fn a_write_that_changes_nothing_but_what_is_not_taken_over_changes_nothing() {
 fn who_creates_sends_none_of_it_either() {
     let mut forged = deployment("d");
     forged["metadata"]["annotations"] = json!({CHANGED_BY: "forged", SCALED_BY: "forged", ROLLOUT: "forged"});
-    let mut world = World::new();
-    world.set_gates(on());
-    let client = as_alice(&world);
+    let mut cluster = TestCluster::new();
+    cluster.set_gates(on());
+    let client = as_alice(&cluster);
     let body = Body::Json(forged.to_string().into_bytes());
     let dry = WriteOptions { dry_run: vec!["All".to_owned()], ..options() };
     for options in [&dry, &options()] {
@@ -210,7 +211,7 @@ fn who_creates_sends_none_of_it_either() {
     set["kind"] = json!("StatefulSet");
     set["metadata"]["annotations"] = json!({CHANGED_BY: "forged"});
     let config = Patch::Apply(set.to_string().into_bytes());
-    let client = as_user(&world, "alice", &[MASTERS]);
+    let client = as_user(&cluster, "alice", &[MASTERS]);
     let applied = now(client.api.patch(&client.actor, &target("statefulsets.apps", "s"), config, &options())).expect("applied");
     assert_eq!(annotation(&json_of(&applied.object), CHANGED_BY)["user"], "alice");
 }
@@ -218,13 +219,13 @@ fn who_creates_sends_none_of_it_either() {
 #[test]
 fn no_manager_owns_the_records() {
     for (way, send) in WAYS {
-        let world = made();
+        let cluster = made();
         let change = |d: &mut Value| {
             d["metadata"]["annotations"][CHANGED_BY] = json!("forged");
             d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2");
         };
-        send(&as_alice(&world), &stored(&world), &change).expect(way);
-        let owners = stored(&world)["metadata"]["managedFields"].to_string();
+        send(&as_alice(&cluster), &stored(&cluster), &change).expect(way);
+        let owners = stored(&cluster)["metadata"]["managedFields"].to_string();
         assert!(!owners.contains("berth.dev/"), "{way}: {owners}");
     }
 }
@@ -232,32 +233,32 @@ fn no_manager_owns_the_records() {
 /// Annotations can be written through `/status` too, and a Scale is an object of its own.
 #[test]
 fn no_other_door_leads_around_it() {
-    let world = made();
-    let (client, before) = (as_alice(&world), stored(&world));
+    let cluster = made();
+    let (client, before) = (as_alice(&cluster), stored(&cluster));
     let forged = json!({"metadata": {"annotations": {CHANGED_BY: "forged", "note": "x"}}, "status": {"replicas": 1}});
     patch(&client, "deployments.apps/status", Patch::Merge(forged.to_string().into_bytes())).expect("patched");
-    let mut wanted = stored(&world);
-    assert_eq!((&wanted["metadata"]["annotations"]["note"], changed_by(&world)), (&json!("x"), annotation(&before, CHANGED_BY)));
+    let mut wanted = stored(&cluster);
+    assert_eq!((&wanted["metadata"]["annotations"]["note"], changed_by(&cluster)), (&json!("x"), annotation(&before, CHANGED_BY)));
     wanted["metadata"]["annotations"] = json!({});
     let body = Body::Json(wanted.to_string().into_bytes());
     now(client.api.update(&client.actor, &target("deployments.apps/status", "d"), body, &options())).expect("put");
-    assert_eq!(stored(&world)["metadata"]["annotations"], before["metadata"]["annotations"]);
+    assert_eq!(stored(&cluster)["metadata"]["annotations"], before["metadata"]["annotations"]);
 }
 
 #[test]
 fn who_sizes_a_workload_is_noted_by_every_way() {
-    let scale = |world: &World, replicas: i32| {
-        let mut scale = world.get("deployments.apps/scale", "d").expect("a Scale");
+    let scale = |cluster: &TestCluster, replicas: i32| {
+        let mut scale = cluster.get("deployments.apps/scale", "d").expect("a Scale");
         scale["spec"]["replicas"] = json!(replicas);
         scale
     };
-    type Sizing = (&'static str, Box<dyn Fn(&World, &Client<'_>) -> Result<(), ApiError>>);
+    type Sizing = (&'static str, Box<dyn Fn(&TestCluster, &Client<'_>) -> Result<(), ApiError>>);
     let to_five = || json!({"spec": {"replicas": 5}}).to_string().into_bytes();
     let ways: [Sizing; 6] = [
         (
             "put of the Scale",
-            Box::new(move |world, client| {
-                let body = Body::Json(scale(world, 5).to_string().into_bytes());
+            Box::new(move |cluster, client| {
+                let body = Body::Json(scale(cluster, 5).to_string().into_bytes());
                 now(client.api.update(&client.actor, &target("deployments.apps/scale", "d"), body, &options())).map(drop)
             }),
         ),
@@ -282,11 +283,11 @@ fn who_sizes_a_workload_is_noted_by_every_way() {
         ("merge patch", Box::new(move |_, client| patch(client, D, Patch::Merge(to_five())))),
     ];
     for (way, send) in ways {
-        let world = made();
-        let changed = changed_by(&world);
-        send(&world, &as_alice(&world)).expect(way);
+        let cluster = made();
+        let changed = changed_by(&cluster);
+        send(&cluster, &as_alice(&cluster)).expect(way);
         let expected = json!({"at": "2026-01-01T01:00:00Z", "user": "alice", "manager": "tool", "from": 3, "to": 5});
-        assert_eq!((annotation(&stored(&world), SCALED_BY), changed_by(&world)), (expected, changed), "{way}");
+        assert_eq!((annotation(&stored(&cluster), SCALED_BY), changed_by(&cluster)), (expected, changed), "{way}");
     }
 }
 
@@ -294,17 +295,17 @@ fn who_sizes_a_workload_is_noted_by_every_way() {
 #[test]
 fn who_promotes_a_step_is_noted_by_every_way() {
     for (way, send) in WAYS {
-        let world = made();
+        let cluster = made();
         let revision = json!({"metadata": {"annotations": {"deployment.kubernetes.io/revision": "3"}}});
-        patch(&as_system(&world), D, Patch::MergeValue(revision)).expect("as its controller does");
+        patch(&as_system(&cluster), D, Patch::MergeValue(revision)).expect("as its controller does");
         let promote = |named: &'static str| {
-            let client = as_alice(&world);
-            send(&client, &stored(&world), &|d| {
+            let client = as_alice(&cluster);
+            send(&client, &stored(&cluster), &|d| {
                 d["metadata"]["annotations"][PROMOTED] = json!(named);
                 d["metadata"]["annotations"][PROMOTED_BY] = json!("forged");
             })
             .expect(way);
-            annotation(&stored(&world), PROMOTED_BY)
+            annotation(&stored(&cluster), PROMOTED_BY)
         };
         let noted = |step: u32| json!({"step": step, "at": "2026-01-01T01:00:00Z", "user": "alice", "manager": "tool"});
         assert_eq!(promote("7/1/5d4"), Value::Null, "{way}: no rollout has that number");
@@ -312,23 +313,23 @@ fn who_promotes_a_step_is_noted_by_every_way() {
         assert_eq!(promote("3/2/5d4"), json!({"revision": 3, "steps": [noted(2)]}), "{way}: nothing is new");
         assert_eq!(promote("3/4/5d4"), json!({"revision": 3, "steps": [noted(2), noted(4)]}), "{way}");
         assert_eq!(promote("no step"), json!({"revision": 3, "steps": [noted(2), noted(4)]}), "{way}");
-        assert_eq!(changed_by(&world), json!({"at": "2026-01-01T00:00:00Z"}), "{way}: the template is as it was");
+        assert_eq!(changed_by(&cluster), json!({"at": "2026-01-01T00:00:00Z"}), "{way}: the template is as it was");
     }
 }
 
 #[test]
 fn with_the_gate_off_they_are_annotations_like_any_other() {
     for (way, send) in WAYS {
-        let world = World::new();
-        world.made(D, deployment("d"));
-        assert_eq!(stored(&world)["metadata"]["annotations"], Value::Null);
+        let cluster = TestCluster::new();
+        cluster.made(D, deployment("d"));
+        assert_eq!(stored(&cluster)["metadata"]["annotations"], Value::Null);
         let change = |d: &mut Value| {
             d["metadata"]["annotations"] = json!({CHANGED_BY: "mine", PROMOTED: "1/2"});
             d["spec"]["template"]["spec"]["containers"][0]["image"] = json!("i:2");
             d["spec"]["replicas"] = json!(3);
         };
-        send(&as_alice(&world), &stored(&world), &change).expect(way);
-        assert_eq!(stored(&world)["metadata"]["annotations"], json!({CHANGED_BY: "mine", PROMOTED: "1/2"}), "{way}");
+        send(&as_alice(&cluster), &stored(&cluster), &change).expect(way);
+        assert_eq!(stored(&cluster)["metadata"]["annotations"], json!({CHANGED_BY: "mine", PROMOTED: "1/2"}), "{way}");
     }
 }
 
@@ -337,24 +338,24 @@ fn with_the_gate_off_they_are_annotations_like_any_other() {
 #[test]
 fn only_controllers_write_what_became_of_a_rollout() {
     for (what, kind) in [("replicasets.apps", "ReplicaSet"), ("controllerrevisions.apps", "ControllerRevision")] {
-        let mut world = World::new();
-        world.set_gates(on());
+        let mut cluster = TestCluster::new();
+        cluster.set_gates(on());
         let mut object = deployment("r");
         object["kind"] = json!(kind);
         if kind == "ControllerRevision" {
             object = json!({"apiVersion": "apps/v1", "kind": kind, "metadata": {"name": "r"}, "data": {}, "revision": 1});
         }
-        world.made(what, object);
+        cluster.made(what, object);
         let say = |client: &Client<'_>, text: &str| {
             let said = json!({"metadata": {"annotations": {ROLLOUT: text, "note": text}}});
             now(client.api.patch(&client.actor, &target(what, "r"), Patch::MergeValue(said), &options())).expect("patched");
-            world.get(what, "r").expect("there")["metadata"]["annotations"][ROLLOUT].clone()
+            cluster.get(what, "r").expect("there")["metadata"]["annotations"][ROLLOUT].clone()
         };
-        assert_eq!(say(&as_alice(&world), "forged"), Value::Null, "{what}");
-        assert_eq!(say(&as_system(&world), "own"), "own", "{what}");
-        assert_eq!(say(&as_alice(&world), "forged"), "own", "{what}");
-        assert_eq!(say(&as_user(&world, "root", &[MASTERS]), "apart"), "apart", "{what}");
-        assert_eq!(say(&as_user(&world, "system:kube-controller-manager", &[]), "upstream"), "upstream", "{what}");
+        assert_eq!(say(&as_alice(&cluster), "forged"), Value::Null, "{what}");
+        assert_eq!(say(&as_system(&cluster), "own"), "own", "{what}");
+        assert_eq!(say(&as_alice(&cluster), "forged"), "own", "{what}");
+        assert_eq!(say(&as_user(&cluster, "root", &[MASTERS]), "apart"), "apart", "{what}");
+        assert_eq!(say(&as_user(&cluster, "system:kube-controller-manager", &[]), "upstream"), "upstream", "{what}");
     }
 }
 
@@ -365,30 +366,30 @@ fn only_controllers_write_the_progress_of_a_rollout() {
     for gates in [on(), FeatureGates::default()] {
         for key in ["berth.dev/step", "berth.dev/analysis", "berth.dev/completed-revision", "berth.dev/completed-at", "berth.dev/progress"]
         {
-            let mut world = World::new();
-            world.set_gates(gates.clone());
+            let mut cluster = TestCluster::new();
+            cluster.set_gates(gates.clone());
             let mut object = deployment("r");
             object["kind"] = json!("ReplicaSet");
             object["metadata"]["annotations"] = json!({key: "forged", "note": "mine"});
-            let made = now(world.registry.create(
-                &as_alice(&world).actor,
+            let made = now(cluster.registry.create(
+                &as_alice(&cluster).actor,
                 &collection("replicasets.apps"),
                 Body::Json(object.to_string().into_bytes()),
                 &options(),
             ));
             made.expect("a good set");
-            let there = |world: &World| world.get("replicasets.apps", "r").expect("there")["metadata"]["annotations"].clone();
-            assert_eq!(there(&world), json!({"note": "mine"}), "{key}");
+            let there = |cluster: &TestCluster| cluster.get("replicasets.apps", "r").expect("there")["metadata"]["annotations"].clone();
+            assert_eq!(there(&cluster), json!({"note": "mine"}), "{key}");
             let say = |client: &Client<'_>, text: &str| {
                 let said = json!({"metadata": {"annotations": {key: text}}});
                 now(client.api.patch(&client.actor, &target("replicasets.apps", "r"), Patch::MergeValue(said), &options()))
                     .expect("patched");
-                there(&world)[key].clone()
+                there(&cluster)[key].clone()
             };
-            assert_eq!(say(&as_alice(&world), "forged"), Value::Null, "{key}");
-            assert_eq!(say(&as_system(&world), "own"), "own", "{key}");
-            assert_eq!(say(&as_alice(&world), "forged"), "own", "{key}");
-            assert_eq!(say(&as_user(&world, "system:kube-controller-manager", &[]), "upstream"), "upstream", "{key}");
+            assert_eq!(say(&as_alice(&cluster), "forged"), Value::Null, "{key}");
+            assert_eq!(say(&as_system(&cluster), "own"), "own", "{key}");
+            assert_eq!(say(&as_alice(&cluster), "forged"), "own", "{key}");
+            assert_eq!(say(&as_user(&cluster, "system:kube-controller-manager", &[]), "upstream"), "upstream", "{key}");
         }
     }
 }
@@ -396,40 +397,40 @@ fn only_controllers_write_the_progress_of_a_rollout() {
 /// A record must not make an object too large for further changes.
 #[test]
 fn where_there_is_no_room_for_a_record_there_is_none() {
-    let world = made();
-    let client = as_alice(&world);
+    let cluster = made();
+    let client = as_alice(&cluster);
     let size = |bytes: usize| json!({"metadata": {"annotations": {"a": "x".repeat(bytes)}}}).to_string().into_bytes();
-    let kept: usize = CHANGED_BY.len() + stored(&world)["metadata"]["annotations"][CHANGED_BY].as_str().expect("a record").len();
+    let kept: usize = CHANGED_BY.len() + stored(&cluster)["metadata"]["annotations"][CHANGED_BY].as_str().expect("a record").len();
     patch(&client, D, Patch::Merge(size(256 * 1024 - kept - 1))).expect("there is room for just that");
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
     patch(&client, D, Patch::Merge(image.to_string().into_bytes())).expect("changed all the same");
-    assert_eq!(changed_by(&world), Value::Null, "that of another change would be wrong");
+    assert_eq!(changed_by(&cluster), Value::Null, "that of another change would be wrong");
     patch(&client, D, Patch::Merge(size(1))).expect("changed");
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:3"}]}}}});
     patch(&client, D, Patch::Merge(image.to_string().into_bytes())).expect("changed");
-    assert_eq!(changed_by(&world), alice());
+    assert_eq!(changed_by(&cluster), alice());
 }
 
 /// User names are untrusted texts.
 #[test]
 fn names_are_kept_up_to_a_length() {
-    let world = made();
-    let client = as_user(&world, &"é\u{1b}".repeat(5000), &[]);
+    let cluster = made();
+    let client = as_user(&cluster, &"é\u{1b}".repeat(5000), &[]);
     let image = json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": "i:2"}]}}}});
     patch(&client, D, Patch::Merge(image.to_string().into_bytes())).expect("changed");
-    assert_eq!(changed_by(&world)["user"].as_str().expect("a name").chars().count(), 256);
-    assert!(!stored(&world)["metadata"]["annotations"][CHANGED_BY].as_str().expect("text").contains('\u{1b}'), "in JSON's own way");
+    assert_eq!(changed_by(&cluster)["user"].as_str().expect("a name").chars().count(), 256);
+    assert!(!stored(&cluster)["metadata"]["annotations"][CHANGED_BY].as_str().expect("text").contains('\u{1b}'), "in JSON's own way");
 }
 
 #[test]
 fn what_is_taken_out_of_an_apply_leaves_nothing_that_its_sender_owns() {
-    let mut world = World::new();
-    world.set_gates(on());
+    let mut cluster = TestCluster::new();
+    cluster.set_gates(on());
     let owned = |annotations: Value| {
         let mut config = deployment("d");
         config["metadata"]["annotations"] = annotations;
-        patch(&as_system(&world), D, Patch::Apply(config.to_string().into_bytes())).expect("applied");
-        let managers = stored(&world)["metadata"]["managedFields"].clone();
+        patch(&as_system(&cluster), D, Patch::Apply(config.to_string().into_bytes())).expect("applied");
+        let managers = stored(&cluster)["metadata"]["managedFields"].clone();
         let entry = managers.as_array().into_iter().flatten().find(|entry| entry["manager"] == "tool").expect("who applied").clone();
         entry["fieldsV1"]["f:metadata"]["f:annotations"].clone()
     };
@@ -440,12 +441,12 @@ fn what_is_taken_out_of_an_apply_leaves_nothing_that_its_sender_owns() {
 
 #[test]
 fn without_the_gate_only_places_are_the_controllers_alone() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let (step, place) = ("berth.dev/step", "1");
     let mut set = deployment("r");
     set["kind"] = "ReplicaSet".into();
     set["metadata"]["annotations"] = json!({CHANGED_BY: "mine", ROLLOUT: "mine", step: place});
     let body = Body::Json(set.to_string().into_bytes());
-    let made = now(world.registry.create(&as_alice(&world).actor, &collection("replicasets.apps"), body, &options())).expect("made");
+    let made = now(cluster.registry.create(&as_alice(&cluster).actor, &collection("replicasets.apps"), body, &options())).expect("made");
     assert_eq!(json_of(&made.object)["metadata"]["annotations"], json!({CHANGED_BY: "mine", ROLLOUT: "mine"}));
 }

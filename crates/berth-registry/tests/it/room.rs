@@ -1,6 +1,6 @@
 //! A store that fills up: which writes it rejects, and that every object can be deleted.
 
-use crate::world::{World, collection, config_map, deployment, now, pod};
+use crate::test_cluster::{TestCluster, collection, config_map, deployment, now, pod};
 use berth_rbac::User;
 use berth_registry::{Actor, ApiError, Body, DeleteOptions, Pressure, WatchOptions, WriteOptions};
 use berth_store::MemoryStore;
@@ -11,8 +11,8 @@ use std::sync::Arc;
 const QUOTA: u64 = 1 << 20;
 
 /// Returns a test cluster whose store has a quota of [`QUOTA`] bytes.
-fn small() -> World {
-    World::over(|| {
+fn small() -> TestCluster {
+    TestCluster::over(|| {
         let store = Arc::new(MemoryStore::new(Arc::<berth_registry::ResourceTable>::default(), 1 << 24).with_quota(Some(QUOTA)));
         (Arc::clone(&store), store)
     })
@@ -37,70 +37,70 @@ fn large(name: &str) -> Value {
 }
 
 /// Fills `default` to the last kilobyte, or beyond the limit. Returns the number of large config maps.
-fn fill(world: &World) -> usize {
-    world.made("configmaps", config_map("small-0"));
-    let large = (0..200).take_while(|number| world.create("configmaps", large(&format!("large-{number}"))).is_ok()).count();
-    (1..200).take_while(|number| world.create("configmaps", config_map(&format!("small-{number}"))).is_ok()).for_each(drop);
+fn fill(cluster: &TestCluster) -> usize {
+    cluster.made("configmaps", config_map("small-0"));
+    let large = (0..200).take_while(|number| cluster.create("configmaps", large(&format!("large-{number}"))).is_ok()).count();
+    (1..200).take_while(|number| cluster.create("configmaps", config_map(&format!("small-{number}"))).is_ok()).for_each(drop);
     large
 }
 
 #[test]
 fn a_namespace_takes_half_of_what_the_others_leave_and_then_no_more() {
-    let world = small();
-    let stored = fill(&world);
+    let cluster = small();
+    let stored = fill(&cluster);
     assert!((40..50).contains(&stored), "half of {QUOTA} bytes, not {stored} times 10,000");
-    let refusal = no_space(world.create("configmaps", large("another")));
+    let refusal = no_space(cluster.create("configmaps", large("another")));
     let words =
         "mvcc: database space exceeded: namespace \"default\" uses half of what the other namespaces leave of the store's 1048576 bytes";
     assert_eq!(refusal, words);
-    assert_eq!(no_space(world.create("pods", pod("p"))), words, "whatever the resource");
-    assert_eq!(no_space(world.merge("configmaps", "small-0", json!({"data": {"text": "x".repeat(2000)}}))), words, "growth");
-    world.merge("configmaps", "large-0", json!({"data": null})).expect("what gets smaller");
-    assert!(world.registry.usage().is_some_and(|usage| usage.lacks.is_none() && usage.refused >= 4), "others find room");
-    world.made("configmaps@kube-system", large("elsewhere"));
+    assert_eq!(no_space(cluster.create("pods", pod("p"))), words, "whatever the resource");
+    assert_eq!(no_space(cluster.merge("configmaps", "small-0", json!({"data": {"text": "x".repeat(2000)}}))), words, "growth");
+    cluster.merge("configmaps", "large-0", json!({"data": null})).expect("what gets smaller");
+    assert!(cluster.registry.usage().is_some_and(|usage| usage.lacks.is_none() && usage.refused >= 4), "others find room");
+    cluster.made("configmaps@kube-system", large("elsewhere"));
 }
 
 #[test]
 fn a_full_namespace_goes_on_and_can_be_emptied() {
-    let world = small();
-    world.made("deployments.apps", deployment("d"));
-    world.made("pods", pod("p"));
-    let stored = fill(&world);
+    let cluster = small();
+    cluster.made("deployments.apps", deployment("d"));
+    cluster.made("pods", pod("p"));
+    let stored = fill(&cluster);
     // Writes that keep the cluster working.
-    world.merge("deployments.apps/status", "d", json!({"status": {"replicas": 3, "observedGeneration": 1}})).expect("a status");
-    world.merge("deployments.apps/scale", "d", json!({"spec": {"replicas": 0}})).expect("a scale");
-    world.made("leases.coordination.k8s.io", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}));
+    cluster.merge("deployments.apps/status", "d", json!({"status": {"replicas": 3, "observedGeneration": 1}})).expect("a status");
+    cluster.merge("deployments.apps/scale", "d", json!({"spec": {"replicas": 0}})).expect("a scale");
+    cluster.made("leases.coordination.k8s.io", json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": "l"}}));
     // The space was reserved when the pod was created, so not even the reserve is used.
-    let used = || world.registry.usage().expect("counted").bytes;
+    let used = || cluster.registry.usage().expect("counted").bytes;
     let before = used();
-    world.post("pods/binding", "p", json!({"target": {"name": "n"}})).expect("a binding");
+    cluster.post("pods/binding", "p", json!({"target": {"name": "n"}})).expect("a binding");
     assert!(used() <= before, "{} bytes, {before} when it was made", used());
     let status = json!({"status": {"phase": "Running", "podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True"}]}});
-    world.merge("pods/status", "p", status).expect("a status");
+    cluster.merge("pods/status", "p", status).expect("a status");
     assert!(used() <= before, "{} bytes, {before} when it was made", used());
     // First deletion timestamps, then the removal of finalizers.
     let foreground = || DeleteOptions { propagation_policy: Some("Foreground".to_owned()), ..DeleteOptions::default() };
     for number in 0..stored {
-        world.delete("configmaps", &format!("large-{number}"), &foreground()).expect("marked");
+        cluster.delete("configmaps", &format!("large-{number}"), &foreground()).expect("marked");
     }
     let at = |number: usize| format!("large-{number}");
     let only_one = json!({"metadata": {"finalizers": ["foregroundDeletion"]}});
     for number in 0..stored {
-        world.merge("configmaps", &at(number), only_one.clone()).expect("a finalizer less");
-        world.merge("configmaps", &at(number), json!({"metadata": {"finalizers": null}})).expect("the last");
+        cluster.merge("configmaps", &at(number), only_one.clone()).expect("a finalizer less");
+        cluster.merge("configmaps", &at(number), json!({"metadata": {"finalizers": null}})).expect("the last");
     }
-    world.delete("pods", "p", &DeleteOptions { grace_period_seconds: Some(30), ..DeleteOptions::default() }).expect("marked");
-    world.made("configmaps", large("room-again"));
+    cluster.delete("pods", "p", &DeleteOptions { grace_period_seconds: Some(30), ..DeleteOptions::default() }).expect("marked");
+    cluster.made("configmaps", large("room-again"));
 }
 
 #[test]
 fn the_reserve_is_not_for_users() {
-    let world = small();
-    fill(&world);
+    let cluster = small();
+    fill(&cluster);
     let user = user("u");
     let made = |actor: &Actor, what: &str, object: Value| {
         let body = Body::Json(object.to_string().into_bytes());
-        now(world.registry.create(actor, &collection(what), body, &WriteOptions::default())).map(drop)
+        now(cluster.registry.create(actor, &collection(what), body, &WriteOptions::default())).map(drop)
     };
     let event = |name: &str, kind: &str| json!({"apiVersion": "v1", "kind": "Event", "type": kind, "metadata": {"name": name}, "involvedObject": {"namespace": "default"}, "message": "x".repeat(1000)});
     assert!(matches!(made(&user, "events", event("a", "Warning")), Err(ApiError::NoSpace { .. })));
@@ -110,10 +110,10 @@ fn the_reserve_is_not_for_users() {
 
 #[test]
 fn writes_wait_and_are_refused_before_memory_ends() {
-    let world = World::new();
-    world.made("configmaps", config_map("before"));
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", config_map("before"));
     let pressure = Pressure::default();
-    let registry = world.registry.clone().with_pressure(pressure.clone());
+    let registry = cluster.registry.clone().with_pressure(pressure.clone());
     let create = |name: &str| {
         let body = Body::Json(config_map(name).to_string().into_bytes());
         let (registry, at) = (registry.clone(), collection("configmaps"));
@@ -122,31 +122,32 @@ fn writes_wait_and_are_refused_before_memory_ends() {
     pressure.set(999, 1000);
     let mut slow = Box::pin(create("slow"));
     assert!((&mut slow).now_or_never().is_none(), "it waits");
-    world.clock.advance(1);
+    cluster.clock.advance(1);
     slow.now_or_never().expect("a second is over").expect("then it is stored");
     pressure.set(1000, 1000);
     let refused = now(create("more"));
     assert!(matches!(refused, Err(ApiError::TooManyRequests { retry_after_seconds: 2, .. })), "{refused:?}");
-    world.delete("configmaps", "before", &DeleteOptions::default()).expect("what makes room");
-    now(registry.delete(&Actor::System, &crate::world::target("configmaps", "slow"), &DeleteOptions::default())).expect("what makes room");
+    cluster.delete("configmaps", "before", &DeleteOptions::default()).expect("what makes room");
+    now(registry.delete(&Actor::System, &crate::test_cluster::target("configmaps", "slow"), &DeleteOptions::default()))
+        .expect("what makes room");
     pressure.set(0, 1000);
     now(create("more")).expect("there is memory again");
 }
 
 #[test]
 fn what_leads_to_a_deletion_goes_on_when_there_is_no_memory() {
-    let world = World::new();
-    world.made("namespaces", json!({"metadata": {"name": "n"}}));
+    let cluster = TestCluster::new();
+    cluster.made("namespaces", json!({"metadata": {"name": "n"}}));
     let mut held = config_map("held");
     held["metadata"]["finalizers"] = json!(["example.com/a", "example.com/b"]);
-    world.made("configmaps", held);
+    cluster.made("configmaps", held);
     let pressure = Pressure::default();
-    let registry = world.registry.clone().with_pressure(pressure.clone());
+    let registry = cluster.registry.clone().with_pressure(pressure.clone());
     let user = user("u");
     pressure.set(1000, 1000);
     let merge = |patch: Value| {
         let patch = berth_registry::Patch::Merge(patch.to_string().into_bytes());
-        now(registry.patch(&user, &crate::world::target("configmaps", "held"), patch, &WriteOptions::default())).map(drop)
+        now(registry.patch(&user, &crate::test_cluster::target("configmaps", "held"), patch, &WriteOptions::default())).map(drop)
     };
     let refused = |what: Result<(), ApiError>| assert!(matches!(what, Err(ApiError::TooManyRequests { .. })), "{what:?}");
     refused(merge(json!({"metadata": {"finalizers": ["example.com/a", "example.com/b", "example.com/c"]}})));
@@ -154,17 +155,17 @@ fn what_leads_to_a_deletion_goes_on_when_there_is_no_memory() {
     refused(merge(json!({"metadata": {"finalizers": ["example.com/a"]}, "data": {"a": "b"}})));
     merge(json!({"metadata": {"finalizers": ["example.com/a"]}})).expect("one less");
     merge(json!({"metadata": {"finalizers": null}})).expect("the last");
-    now(registry.delete(&user, &crate::world::target("namespaces", "n"), &DeleteOptions::default())).expect("marked");
+    now(registry.delete(&user, &crate::test_cluster::target("namespaces", "n"), &DeleteOptions::default())).expect("marked");
     let finalized = json!({"metadata": {"name": "n"}, "spec": {"finalizers": []}});
     let body = Body::Json(finalized.to_string().into_bytes());
-    now(registry.update(&user, &crate::world::target("namespaces/finalize", "n"), body, &WriteOptions::default())).expect("gone");
-    assert!(matches!(world.get("namespaces", "n"), Err(ApiError::NotFound { .. })));
+    now(registry.update(&user, &crate::test_cluster::target("namespaces/finalize", "n"), body, &WriteOptions::default())).expect("gone");
+    assert!(matches!(cluster.get("namespaces", "n"), Err(ApiError::NotFound { .. })));
 }
 
 #[test]
 fn a_user_who_writes_more_than_his_share_of_a_history_that_others_watch_is_slowed() {
-    let world = World::new();
-    let registry = world.registry.clone().with_history_shares(400_000);
+    let cluster = TestCluster::new();
+    let registry = cluster.registry.clone().with_history_shares(400_000);
     let create = |actor: Actor, name: String| {
         let body = Body::Json(large(&name).to_string().into_bytes());
         let registry = &registry;
@@ -182,20 +183,20 @@ fn a_user_who_writes_more_than_his_share_of_a_history_that_others_watch_is_slowe
     assert!(waiting.iter_mut().all(|write| write.now_or_never().is_none()), "they wait");
     now(create(user("other"), "other".to_owned())).expect("another user does not");
     now(create(Actor::System, "administrator".to_owned())).expect("nor an administrator");
-    world.clock.advance(5);
+    cluster.clock.advance(5);
     for write in waiting {
         write.now_or_never().expect("its time has come").expect("stored");
     }
     let refused = now(create(user("busy"), "late".to_owned()));
     let Err(ApiError::TooManyRequests { retry_after_seconds, .. }) = refused else { panic!("{refused:?}") };
-    world.clock.advance(i64::from(retry_after_seconds) + 1);
+    cluster.clock.advance(i64::from(retry_after_seconds) + 1);
     now(create(user("busy"), "late".to_owned())).expect("at once");
 }
 
 #[test]
 fn service_accounts_of_a_namespace_share_their_history() {
-    let world = World::new();
-    let registry = world.registry.clone().with_history_shares(400_000);
+    let cluster = TestCluster::new();
+    let registry = cluster.registry.clone().with_history_shares(400_000);
     let account = |namespace: &str, name: &str| Actor::User(Arc::new(User::service_account(namespace, name, "u")));
     let create = |actor: Actor, name: &str| {
         let body = Body::Json(large(name).to_string().into_bytes());

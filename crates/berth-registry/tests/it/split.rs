@@ -1,6 +1,6 @@
 //! Resources in separate backing stores, whose revisions are independent.
 
-use crate::world::{World, config_map, now};
+use crate::test_cluster::{TestCluster, config_map, now};
 use berth_rbac::{Attributes, ResourceAttributes, User};
 use berth_registry::{ApiError, DeleteOptions, ListOptions, ResourceTable, WatchEvent, WatchOptions};
 use berth_store::{Entry, Key, MemoryStore, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError};
@@ -49,8 +49,8 @@ impl Store for Split {
     }
 }
 
-fn world(prefix: &'static str) -> World {
-    World::over(|| {
+fn cluster(prefix: &'static str) -> TestCluster {
+    TestCluster::over(|| {
         let rest = Arc::new(MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24));
         let apart = MemoryStore::new(Arc::<ResourceTable>::default(), 1 << 24).with_revision_step(1000);
         (Arc::clone(&rest), Arc::new(Split { rest, prefix, apart }))
@@ -63,37 +63,37 @@ fn version(object: &Value) -> u64 {
 
 #[test]
 fn what_is_kept_apart_has_versions_of_its_own() {
-    let world = world("/registry/configmaps/");
-    let before = world.revision();
-    let made: Vec<Value> = ["a", "b", "c"].map(|name| world.made("configmaps", config_map(name))).into();
+    let cluster = cluster("/registry/configmaps/");
+    let before = cluster.revision();
+    let made: Vec<Value> = ["a", "b", "c"].map(|name| cluster.made("configmaps", config_map(name))).into();
     assert_eq!(made.iter().map(version).collect::<Vec<_>>(), [1000, 2000, 3000]);
-    assert_eq!(world.revision(), before, "the rest has seen no write");
-    world.made("secrets", json!({"metadata": {"name": "s"}}));
+    assert_eq!(cluster.revision(), before, "the rest has seen no write");
+    cluster.made("secrets", json!({"metadata": {"name": "s"}}));
 
-    let first = world.list("configmaps", &ListOptions { limit: 2, ..ListOptions::default() }).expect("listed");
+    let first = cluster.list("configmaps", &ListOptions { limit: 2, ..ListOptions::default() }).expect("listed");
     assert_eq!(first.revision, Revision(3000));
-    world.delete("configmaps", "c", &DeleteOptions::default()).expect("deleted");
+    cluster.delete("configmaps", "c", &DeleteOptions::default()).expect("deleted");
     let rest = ListOptions { limit: 2, continue_token: first.continue_token, ..ListOptions::default() };
-    assert_eq!(world.names("configmaps", &rest), ["c"], "as of the first page");
+    assert_eq!(cluster.names("configmaps", &rest), ["c"], "as of the first page");
 
     let behind = |version: u64| WatchOptions { resource_version: version.to_string(), ..WatchOptions::default() };
-    let mut watch = world.watch("configmaps", &behind(2000));
+    let mut watch = cluster.watch("configmaps", &behind(2000));
     let Some(Some(WatchEvent::Added(added))) = watch.next().now_or_never() else { panic!("added behind the version") };
     assert_eq!(added.mod_revision, Revision(3000));
     let Some(Some(WatchEvent::Deleted { revision, .. })) = watch.next().now_or_never() else { panic!("deleted behind it") };
     assert_eq!(revision, Revision(4000));
 
     let exactly = ListOptions { resource_version: "3000".to_owned(), resource_version_match: "Exact".to_owned(), ..ListOptions::default() };
-    assert_eq!(world.names("configmaps", &exactly), ["a", "b", "c"]);
+    assert_eq!(cluster.names("configmaps", &exactly), ["a", "b", "c"]);
     let stale = json!({"metadata": {"resourceVersion": "1000"}, "data": {"k": "v"}});
-    world.merge("configmaps", "a", stale.clone()).expect("as it is");
-    assert!(matches!(world.merge("configmaps", "a", stale), Err(ApiError::Conflict { .. })));
+    cluster.merge("configmaps", "a", stale.clone()).expect("as it is");
+    assert!(matches!(cluster.merge("configmaps", "a", stale), Err(ApiError::Conflict { .. })));
 }
 
 #[test]
 fn rights_are_known_whichever_backing_store_keeps_their_parts() {
     for apart in ["rolebindings", "roles", "clusterroles"] {
-        let world = world(match apart {
+        let cluster = cluster(match apart {
             "rolebindings" => "/registry/rolebindings/",
             "roles" => "/registry/roles/",
             _ => "/registry/clusterroles/",
@@ -101,16 +101,16 @@ fn rights_are_known_whichever_backing_store_keeps_their_parts() {
         let user = User::authenticated("alice", &[]);
         let may = || {
             let attributes = ResourceAttributes { verb: "get", resource: "pods", namespace: "default", ..ResourceAttributes::default() };
-            now(world.registry.decide(&user, &Attributes::from(attributes))).expect("the store answers").is_some()
+            now(cluster.registry.decide(&user, &Attributes::from(attributes))).expect("the store answers").is_some()
         };
         assert!(!may());
         let rules = json!([{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]);
-        world.made("roles.rbac.authorization.k8s.io", json!({"metadata": {"name": "r"}, "rules": rules}));
+        cluster.made("roles.rbac.authorization.k8s.io", json!({"metadata": {"name": "r"}, "rules": rules}));
         let subjects = json!([{"kind": "User", "name": "alice"}]);
         let binding = json!({"metadata": {"name": "b"}, "roleRef": {"kind": "Role", "name": "r"}, "subjects": subjects});
-        world.made("rolebindings.rbac.authorization.k8s.io", binding);
+        cluster.made("rolebindings.rbac.authorization.k8s.io", binding);
         assert!(may(), "{apart}");
-        world.delete("roles.rbac.authorization.k8s.io", "r", &DeleteOptions::default()).expect("deleted");
+        cluster.delete("roles.rbac.authorization.k8s.io", "r", &DeleteOptions::default()).expect("deleted");
         assert!(!may(), "{apart}");
     }
 }

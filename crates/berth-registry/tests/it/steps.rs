@@ -1,6 +1,6 @@
 //! The steps of progressive rollouts, and their analyses, are validated at every write.
 
-use crate::world::{World, deployment};
+use crate::test_cluster::{TestCluster, deployment};
 use berth_api::apps::analysis::QUERY_BYTES_MAX;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn with(annotations: &Value) -> Value {
 
 /// Returns the error, or an empty text.
 fn refusal(annotations: &Value) -> String {
-    World::new().create(D, with(annotations)).map_or_else(|error| error.to_string(), |_| String::new())
+    TestCluster::new().create(D, with(annotations)).map_or_else(|error| error.to_string(), |_| String::new())
 }
 
 #[test]
@@ -60,15 +60,15 @@ fn an_analysis_step_requires_a_provider_and_a_query() {
 
 #[test]
 fn whom_or_what_is_asked_cannot_be_taken_away_from_who_asks() {
-    let world = World::new();
-    world.made(D, with(&json!({STEPS: "25%, analysis, 100%", PROVIDER: "prod", QUERY: "up"})));
-    let mut lacking = world.get(D, "d").expect("it is there");
+    let cluster = TestCluster::new();
+    cluster.made(D, with(&json!({STEPS: "25%, analysis, 100%", PROVIDER: "prod", QUERY: "up"})));
+    let mut lacking = cluster.get(D, "d").expect("it is there");
     lacking["metadata"]["annotations"] = json!({STEPS: "25%, analysis, 100%", QUERY: "up"});
     // A write of the status contains annotations too.
     for what in [D, "deployments.apps/status"] {
-        let error = world.update(what, "d", &lacking).expect_err("nobody is asked").to_string();
+        let error = cluster.update(what, "d", &lacking).expect_err("nobody is asked").to_string();
         assert!(error.contains(&format!("metadata.annotations[{PROVIDER}]: Required value")), "{what}: {error}");
     }
     lacking["metadata"]["annotations"] = json!({QUERY: "up"});
-    world.update(D, "d", &lacking).expect("who has no steps asks nobody");
+    cluster.update(D, "d", &lacking).expect("who has no steps asks nobody");
 }

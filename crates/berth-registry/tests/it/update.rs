@@ -1,4 +1,4 @@
-use crate::world::{World, config_map, deployment, json_of, now, pod, target};
+use crate::test_cluster::{TestCluster, config_map, deployment, json_of, now, pod, target};
 use berth_api::{
     StatusPart,
     k8s_openapi::{
@@ -13,12 +13,12 @@ const MODIFIED: &str = "the object has been modified; please apply your changes 
 
 #[test]
 fn updates_are_refused_with_upstreams_words() {
-    let world = World::new();
-    let made = world.made("deployments.apps", deployment("d"));
+    let cluster = TestCluster::new();
+    let made = cluster.made("deployments.apps", deployment("d"));
     let check = |change: fn(&mut Value), wanted: &str| {
         let mut object = made.clone();
         change(&mut object);
-        let text = world.update("deployments.apps", "d", &object).expect_err("refused").to_string();
+        let text = cluster.update("deployments.apps", "d", &object).expect_err("refused").to_string();
         assert!(text.starts_with(wanted), "{text}\n  is not\n{wanted}");
     };
     check(|d| d["metadata"]["name"] = "x".into(), "the name of the object (x) does not match the name on the URL (d)");
@@ -31,48 +31,48 @@ fn updates_are_refused_with_upstreams_words() {
     check(|d| d["metadata"]["uid"] = "x".into(), &format!("{text}Precondition failed: UID in precondition: x, UID in object meta: "));
     check(|d| d["metadata"]["resourceVersion"] = "x".into(), "invalid resource version: ");
     check(|d| d["kind"] = "Pod".into(), "Pod in version \"v1\" cannot be handled as a Deployment: ");
-    let missing = world.update("deployments.apps", "e", &deployment("e")).expect_err("PUT does not create");
+    let missing = cluster.update("deployments.apps", "e", &deployment("e")).expect_err("PUT does not create");
     assert_eq!(missing.to_string(), "deployments.apps \"e\" not found");
-    assert_eq!(world.get("deployments.apps", "d").expect("there"), made);
+    assert_eq!(cluster.get("deployments.apps", "d").expect("there"), made);
 }
 
 /// Charts set a namespace on their `ClusterRoles`, and upstream drops it on each way in.
 #[test]
 fn the_namespace_of_a_cluster_scoped_object_is_dropped() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let mut role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "r", "namespace": "shop"}, "rules": []});
     const WHAT: &str = "clusterroles.rbac.authorization.k8s.io";
     let check = |written: Value| {
         assert_eq!(written["metadata"]["namespace"], Value::Null, "{written}");
-        assert_eq!(world.get(WHAT, "r").expect("stored"), written);
+        assert_eq!(cluster.get(WHAT, "r").expect("stored"), written);
     };
-    check(world.made(WHAT, role.clone()));
+    check(cluster.made(WHAT, role.clone()));
     role["metadata"]["labels"] = json!({"a": "1"});
-    check(world.update(WHAT, "r", &role).expect("updated"));
+    check(cluster.update(WHAT, "r", &role).expect("updated"));
     let patch = json!({"metadata": {"namespace": "shop", "labels": {"a": "2"}}}).to_string().into_bytes();
-    check(world.patch(WHAT, "r", Patch::Merge(patch.clone()), &WriteOptions::default()).expect("merged"));
-    check(world.patch(WHAT, "r", Patch::Strategic(patch), &WriteOptions::default()).expect("merged"));
+    check(cluster.patch(WHAT, "r", Patch::Merge(patch.clone()), &WriteOptions::default()).expect("merged"));
+    check(cluster.patch(WHAT, "r", Patch::Strategic(patch), &WriteOptions::default()).expect("merged"));
     role["metadata"]["labels"] = json!({"b": "3"});
     let apply = WriteOptions { field_manager: "a".to_owned(), ..WriteOptions::default() };
-    check(world.patch(WHAT, "r", Patch::Apply(role.to_string().into_bytes()), &apply).expect("applied"));
+    check(cluster.patch(WHAT, "r", Patch::Apply(role.to_string().into_bytes()), &apply).expect("applied"));
 }
 
 #[test]
 fn nothing_is_written_where_nothing_changes() {
-    let world = World::new();
-    let made = world.made("deployments.apps", deployment("d"));
-    let before = world.revision();
-    assert_eq!(world.update("deployments.apps", "d", &made).expect("updated"), made);
-    assert_eq!(world.merge("deployments.apps", "d", json!({"spec": {"replicas": 3}})).expect("patched"), made);
-    assert_eq!(world.merge("deployments.apps/status", "d", json!({"spec": {"replicas": 9}})).expect("patched"), made);
-    assert_eq!(world.revision(), before);
+    let cluster = TestCluster::new();
+    let made = cluster.made("deployments.apps", deployment("d"));
+    let before = cluster.revision();
+    assert_eq!(cluster.update("deployments.apps", "d", &made).expect("updated"), made);
+    assert_eq!(cluster.merge("deployments.apps", "d", json!({"spec": {"replicas": 3}})).expect("patched"), made);
+    assert_eq!(cluster.merge("deployments.apps/status", "d", json!({"spec": {"replicas": 9}})).expect("patched"), made);
+    assert_eq!(cluster.revision(), before);
 }
 
 /// Otherwise a node that has not observed the failure of its pod would revert it.
 #[test]
 fn a_part_of_a_status_is_written_over_the_version_that_it_names_and_over_no_other() {
-    let world = World::new();
-    let bound = world.made("pods", pod("p"));
+    let cluster = TestCluster::new();
+    let bound = cluster.made("pods", pod("p"));
     let part = |version: Option<&str>, phase: &str| {
         let mut object = Pod::default();
         (object.metadata.name, object.metadata.namespace) = (Some("p".to_owned()), Some("default".to_owned()));
@@ -82,9 +82,9 @@ fn a_part_of_a_status_is_written_over_the_version_that_it_names_and_over_no_othe
         StatusPart { object: Box::new(object), members: &["phase"] }
     };
     let put = |part: &StatusPart| {
-        now(world.registry.put_status(&Actor::System, &target("pods/status", "p"), part, &WriteOptions::default())).map(drop)
+        now(cluster.registry.put_status(&Actor::System, &target("pods/status", "p"), part, &WriteOptions::default())).map(drop)
     };
-    let phase = || world.get("pods", "p").expect("there")["status"]["phase"].clone();
+    let phase = || cluster.get("pods", "p").expect("there")["status"]["phase"].clone();
 
     let seen = bound["metadata"]["resourceVersion"].as_str().expect("a version");
     put(&part(Some(seen), "Failed")).expect("it is that version");
@@ -97,45 +97,47 @@ fn a_part_of_a_status_is_written_over_the_version_that_it_names_and_over_no_othe
 
 #[test]
 fn an_update_without_version_is_unconditional() {
-    let world = World::new();
-    world.made("configmaps", config_map("c"));
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", config_map("c"));
     let mut object = config_map("c");
     object["data"] = json!({"k": "v"});
-    assert_eq!(world.update("configmaps", "c", &object).expect("updated")["data"], json!({"k": "v"}));
-    world.made("leases.coordination.k8s.io", json!({"metadata": {"name": "l"}}));
-    let text = world.update("leases.coordination.k8s.io", "l", &json!({"metadata": {"name": "l"}})).expect_err("refused").to_string();
+    assert_eq!(cluster.update("configmaps", "c", &object).expect("updated")["data"], json!({"k": "v"}));
+    cluster.made("leases.coordination.k8s.io", json!({"metadata": {"name": "l"}}));
+    let text = cluster.update("leases.coordination.k8s.io", "l", &json!({"metadata": {"name": "l"}})).expect_err("refused").to_string();
     let wanted = "leases.coordination.k8s.io \"l\" is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update";
     assert_eq!(text, wanted);
 }
 
 #[test]
 fn some_kinds_are_created_by_an_update() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let body = Body::Json(json!({"metadata": {"name": "l"}}).to_string().into_bytes());
-    let written = now(world.registry.update(&Actor::System, &target("leases.coordination.k8s.io", "l"), body, &WriteOptions::default()))
+    let written = now(cluster.registry.update(&Actor::System, &target("leases.coordination.k8s.io", "l"), body, &WriteOptions::default()))
         .expect("created");
     assert!(written.created);
-    world.get("leases.coordination.k8s.io", "l").expect("there");
+    cluster.get("leases.coordination.k8s.io", "l").expect("there");
     let limits = Body::Json(json!({"metadata": {"name": "l"}, "spec": {"limits": []}}).to_string().into_bytes());
     assert!(
-        now(world.registry.update(&Actor::System, &target("limitranges", "l"), limits, &WriteOptions::default())).expect("created").created
+        now(cluster.registry.update(&Actor::System, &target("limitranges", "l"), limits, &WriteOptions::default()))
+            .expect("created")
+            .created
     );
     // An update that requires a resource version fails first because the object is missing.
     let budget = json!({"metadata": {"name": "b"}, "spec": {}});
-    let missing = world.update("poddisruptionbudgets.policy", "b", &budget).expect_err("it is not there").to_string();
+    let missing = cluster.update("poddisruptionbudgets.policy", "b", &budget).expect_err("it is not there").to_string();
     assert_eq!(missing, "poddisruptionbudgets.policy \"b\" not found");
-    assert!(world.update("configmaps", "c", &config_map("c")).is_err());
+    assert!(cluster.update("configmaps", "c", &config_map("c")).is_err());
 }
 
 #[test]
 fn what_is_the_servers_is_restored() {
-    let world = World::new();
-    let made = world.made("deployments.apps", deployment("d"));
+    let cluster = TestCluster::new();
+    let made = cluster.made("deployments.apps", deployment("d"));
     let mut object = made.clone();
     object["metadata"]["creationTimestamp"] = "2001-01-01T00:00:00Z".into();
     object["metadata"]["generation"] = 77.into();
     object["metadata"]["labels"] = json!({"x": "y"});
-    let updated = world.update("deployments.apps", "d", &object).expect("updated");
+    let updated = cluster.update("deployments.apps", "d", &object).expect("updated");
     for member in ["creationTimestamp", "generation", "deletionTimestamp", "uid"] {
         assert_eq!(updated["metadata"][member], made["metadata"][member], "{member}");
     }
@@ -144,31 +146,31 @@ fn what_is_the_servers_is_restored() {
 
 #[test]
 fn the_generation_follows_the_spec() {
-    let world = World::new();
-    world.made("deployments.apps", deployment("d"));
-    let generation = |what: &str, patch: Value| world.merge(what, "d", patch).expect("patched")["metadata"]["generation"].clone();
+    let cluster = TestCluster::new();
+    cluster.made("deployments.apps", deployment("d"));
+    let generation = |what: &str, patch: Value| cluster.merge(what, "d", patch).expect("patched")["metadata"]["generation"].clone();
     assert_eq!(generation("deployments.apps", json!({"metadata": {"labels": {"x": "y"}}})), 1);
     assert_eq!(generation("deployments.apps", json!({"spec": {"replicas": 5}})), 2);
     assert_eq!(generation("deployments.apps", json!({"metadata": {"annotations": {"x": "y"}}})), 3);
     assert_eq!(generation("deployments.apps/status", json!({"status": {"replicas": 5}})), 3);
     assert_eq!(generation("deployments.apps/status", json!({"metadata": {"annotations": {"z": "y"}}})), 3);
-    world.made("configmaps", config_map("c"));
-    assert_eq!(world.merge("configmaps", "c", json!({"data": {"k": "v"}})).expect("patched")["metadata"]["generation"], Value::Null);
+    cluster.made("configmaps", config_map("c"));
+    assert_eq!(cluster.merge("configmaps", "c", json!({"data": {"k": "v"}})).expect("patched")["metadata"]["generation"], Value::Null);
 }
 
 #[test]
 fn the_main_endpoint_keeps_the_status_and_the_status_keeps_the_rest() {
-    let world = World::new();
-    world.made("deployments.apps", deployment("d"));
+    let cluster = TestCluster::new();
+    cluster.made("deployments.apps", deployment("d"));
     let patch = json!({"spec": {"replicas": 7}, "status": {"replicas": 2, "observedGeneration": 1}});
-    let status = world.merge("deployments.apps/status", "d", patch.clone()).expect("patched");
+    let status = cluster.merge("deployments.apps/status", "d", patch.clone()).expect("patched");
     assert_eq!((&status["spec"]["replicas"], &status["status"]["replicas"]), (&json!(3), &json!(2)));
-    let main = world.merge("deployments.apps", "d", json!({"spec": {"replicas": 7}, "status": {"replicas": 9}})).expect("patched");
+    let main = cluster.merge("deployments.apps", "d", json!({"spec": {"replicas": 7}, "status": {"replicas": 9}})).expect("patched");
     assert_eq!((&main["spec"]["replicas"], &main["status"]["replicas"]), (&json!(7), &json!(2)));
     let mut put = main.clone();
     put["status"]["replicas"] = 4.into();
     put["spec"]["replicas"] = 1.into();
-    let put = world.update("deployments.apps/status", "d", &put).expect("updated");
+    let put = cluster.update("deployments.apps/status", "d", &put).expect("updated");
     assert_eq!((&put["spec"]["replicas"], &put["status"]["replicas"]), (&json!(7), &json!(4)));
 }
 
@@ -240,11 +242,11 @@ fn a_status_patch_loses_nothing_of_any_kind() {
     let with_status = of_stored_version.filter(|resource| resource.subresources.contains(&berth_registry::Subresource::Status));
     assert_eq!(with_status.count(), specs.len(), "every kind with a status is tried");
     for (what, object) in specs {
-        let world = World::new();
-        let made = world.made(what, object);
+        let cluster = TestCluster::new();
+        let made = cluster.made(what, object);
         let patch = json!({"metadata": {"annotations": {"k": "v"}}, "status": {"conditions": [{"type": "T", "status": "True",
             "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-        let patched = world.merge(&format!("{what}/status"), "x", patch).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let patched = cluster.merge(&format!("{what}/status"), "x", patch).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(patched["spec"], made["spec"], "{what}");
     }
 }
@@ -261,13 +263,13 @@ fn a_patch_of_a_status_alone_leaves_all_else_as_it_is() {
     for (what, mut object) in [("deployments.apps", deployment("x")), ("pods", pod("x"))] {
         object["metadata"] = metadata.clone();
         let patched = |metadata: Option<&Value>| {
-            let world = World::new();
-            let made = world.made(what, object.clone());
+            let cluster = TestCluster::new();
+            let made = cluster.made(what, object.clone());
             let mut patch = status.clone();
             if let Some(metadata) = metadata {
                 patch["metadata"] = metadata.clone();
             }
-            (world.merge(&format!("{what}/status"), "x", patch).expect("patched"), made)
+            (cluster.merge(&format!("{what}/status"), "x", patch).expect("patched"), made)
         };
         let (alone, made) = patched(None);
         assert_eq!(alone, patched(Some(&metadata)).0, "{what}");
@@ -280,10 +282,10 @@ fn a_patch_of_a_status_alone_leaves_all_else_as_it_is() {
 
 #[test]
 fn uid_and_version_in_a_patch_of_a_status_are_preconditions() {
-    let world = World::new();
-    let made = world.made("deployments.apps", deployment("d"));
+    let cluster = TestCluster::new();
+    let made = cluster.made("deployments.apps", deployment("d"));
     let patch =
-        |metadata: Value| world.merge("deployments.apps/status", "d", json!({"metadata": metadata, "status": {"observedGeneration": 7}}));
+        |metadata: Value| cluster.merge("deployments.apps/status", "d", json!({"metadata": metadata, "status": {"observedGeneration": 7}}));
     let refused = |metadata: Value| matches!(patch(metadata), Err(ApiError::Conflict { .. }));
     assert!(refused(json!({"uid": "x"})) && refused(json!({"resourceVersion": "1"})));
     let right = json!({"uid": made["metadata"]["uid"], "resourceVersion": made["metadata"]["resourceVersion"]});
@@ -295,11 +297,11 @@ fn uid_and_version_in_a_patch_of_a_status_are_preconditions() {
 
 #[test]
 fn uid_and_version_in_a_patch_are_preconditions() {
-    let world = World::new();
-    let made = world.made("deployments.apps", deployment("d"));
+    let cluster = TestCluster::new();
+    let made = cluster.made("deployments.apps", deployment("d"));
     let patch = |uid: &str, version: &str| {
         let meta = json!({"uid": uid, "resourceVersion": version, "labels": {"x": "y"}});
-        world.merge("deployments.apps", "d", json!({"metadata": meta}))
+        cluster.merge("deployments.apps", "d", json!({"metadata": meta}))
     };
     let text = |member: &str| made["metadata"][member].as_str().expect("text").to_owned();
     let (uid, version) = (text("uid"), text("resourceVersion"));
@@ -311,17 +313,17 @@ fn uid_and_version_in_a_patch_are_preconditions() {
 
     let precondition = Precondition { uid: Some("x".to_owned()), resource_version: None };
     let options = WriteOptions { precondition, ..WriteOptions::default() };
-    let patched = world.patch("deployments.apps", "d", Patch::MergeValue(json!({"spec": {"replicas": 1}})), &options);
+    let patched = cluster.patch("deployments.apps", "d", Patch::MergeValue(json!({"spec": {"replicas": 1}})), &options);
     assert!(matches!(patched, Err(ApiError::Conflict { .. })));
 }
 
 #[test]
 fn patches_that_cannot_be_read_are_refused() {
-    let world = World::new();
-    world.made("configmaps", config_map("c"));
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", config_map("c"));
     let check = |patch: Patch, validation: &str, wanted: &str| {
         let options = WriteOptions { field_validation: validation.to_owned(), ..WriteOptions::default() };
-        let text = world.patch("configmaps", "c", patch, &options).expect_err("refused").to_string();
+        let text = cluster.patch("configmaps", "c", patch, &options).expect_err("refused").to_string();
         assert!(text.starts_with(wanted), "{text}\n  is not\n{wanted}");
     };
     let merge = |value: Value| Patch::Merge(value.to_string().into_bytes());
@@ -335,17 +337,17 @@ fn patches_that_cannot_be_read_are_refused() {
     let text = "the namespace of the provided object does not match the namespace sent on the request";
     check(merge(json!({"metadata": {"namespace": "d"}})), "", text);
     let forced = WriteOptions { force: Some(true), ..WriteOptions::default() };
-    let text = world.patch("configmaps", "c", unknown, &forced).expect_err("refused").to_string();
+    let text = cluster.patch("configmaps", "c", unknown, &forced).expect_err("refused").to_string();
     let wanted = "PatchOptions.meta.k8s.io \"\" is invalid: force: Forbidden: may not be specified for non-apply patch";
     assert_eq!(text, wanted);
 }
 
 #[test]
 fn a_null_in_a_merge_patch_removes_and_defaults_come_again() {
-    let world = World::new();
-    world.made("deployments.apps", deployment("d"));
-    world.merge("deployments.apps", "d", json!({"metadata": {"labels": {"a": "1", "b": "2"}}})).expect("patched");
-    let patched = world.merge("deployments.apps", "d", json!({"metadata": {"labels": {"a": null}}, "spec": {"replicas": null}}));
+    let cluster = TestCluster::new();
+    cluster.made("deployments.apps", deployment("d"));
+    cluster.merge("deployments.apps", "d", json!({"metadata": {"labels": {"a": "1", "b": "2"}}})).expect("patched");
+    let patched = cluster.merge("deployments.apps", "d", json!({"metadata": {"labels": {"a": null}}, "spec": {"replicas": null}}));
     let patched = patched.expect("patched");
     assert_eq!(patched["metadata"]["labels"], json!({"b": "2"}));
     assert_eq!(patched["spec"]["replicas"], 1);
@@ -353,20 +355,20 @@ fn a_null_in_a_merge_patch_removes_and_defaults_come_again() {
 
 #[test]
 fn a_dry_run_changes_nothing_and_shows_the_version_it_was_tried_on() {
-    let world = World::new();
-    let made = world.made("deployments.apps", deployment("d"));
+    let cluster = TestCluster::new();
+    let made = cluster.made("deployments.apps", deployment("d"));
     let options = WriteOptions { dry_run: vec!["All".to_owned()], ..WriteOptions::default() };
-    let tried = world.patch("deployments.apps", "d", Patch::MergeValue(json!({"spec": {"replicas": 9}})), &options).expect("tried");
+    let tried = cluster.patch("deployments.apps", "d", Patch::MergeValue(json!({"spec": {"replicas": 9}})), &options).expect("tried");
     assert_eq!((&tried["spec"]["replicas"], &tried["metadata"]["generation"]), (&json!(9), &json!(2)));
     assert_eq!(tried["metadata"]["resourceVersion"], made["metadata"]["resourceVersion"]);
-    assert_eq!(world.get("deployments.apps", "d").expect("there"), made);
+    assert_eq!(cluster.get("deployments.apps", "d").expect("there"), made);
 }
 
 #[test]
 fn an_invalid_result_lists_its_faults() {
-    let world = World::new();
-    world.made("configmaps", config_map("c"));
-    let error = world.merge("configmaps", "c", json!({"metadata": {"labels": {"-": "x"}}})).expect_err("refused");
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", config_map("c"));
+    let error = cluster.merge("configmaps", "c", json!({"metadata": {"labels": {"-": "x"}}})).expect_err("refused");
     let ApiError::Invalid { kind, name, errors, .. } = error else { panic!("{error}") };
     assert_eq!((kind.kind.as_str(), name.as_str()), ("ConfigMap", "c"));
     assert_eq!(errors[0].field.to_string(), "metadata.labels");
@@ -374,33 +376,36 @@ fn an_invalid_result_lists_its_faults() {
 
 #[test]
 fn a_bad_deletion_cost_alone_is_a_bad_request() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let mut costly = pod("p");
     costly["metadata"]["annotations"] = json!({"controller.kubernetes.io/pod-deletion-cost": "abc"});
-    let error = world.create("pods", costly.clone()).expect_err("refused");
+    let error = cluster.create("pods", costly.clone()).expect_err("refused");
     assert!(matches!(&error, ApiError::BadRequestFields { errors, .. } if errors.len() == 1), "{error}");
     costly["metadata"]["labels"] = json!({"-": "x"});
-    assert!(matches!(world.create("pods", costly), Err(ApiError::Invalid { .. })));
+    assert!(matches!(cluster.create("pods", costly), Err(ApiError::Invalid { .. })));
 }
 
 #[test]
 fn a_kind_has_only_its_own_subresources() {
-    let world = World::new();
-    let made = world.made("configmaps", config_map("c"));
+    let cluster = TestCluster::new();
+    let made = cluster.made("configmaps", config_map("c"));
     let status = berth_registry::Target { subresource: Some(berth_registry::Subresource::Status), ..target("configmaps", "c") };
-    let patched = now(world.registry.patch(&Actor::System, &status, Patch::MergeValue(json!({"status": {}})), &WriteOptions::default()));
+    let patched = now(cluster.registry.patch(&Actor::System, &status, Patch::MergeValue(json!({"status": {}})), &WriteOptions::default()));
     assert!(matches!(patched, Err(ApiError::UnknownResource)));
     let body = Body::Json(made.to_string().into_bytes());
-    assert!(matches!(now(world.registry.update(&Actor::System, &status, body, &WriteOptions::default())), Err(ApiError::UnknownResource)));
-    assert!(matches!(now(world.registry.get(&status, &Default::default())), Err(ApiError::UnknownResource)));
-    assert_eq!(world.get("configmaps", "c").expect("there"), made);
+    assert!(matches!(
+        now(cluster.registry.update(&Actor::System, &status, body, &WriteOptions::default())),
+        Err(ApiError::UnknownResource)
+    ));
+    assert!(matches!(now(cluster.registry.get(&status, &Default::default())), Err(ApiError::UnknownResource)));
+    assert_eq!(cluster.get("configmaps", "c").expect("there"), made);
 }
 
 #[test]
 fn every_kind_of_patch_reaches_the_object() {
-    let world = World::new();
-    world.made("deployments.apps", deployment("d"));
-    let patch = |patch: Patch| world.patch("deployments.apps", "d", patch, &WriteOptions::default());
+    let cluster = TestCluster::new();
+    cluster.made("deployments.apps", deployment("d"));
+    let patch = |patch: Patch| cluster.patch("deployments.apps", "d", patch, &WriteOptions::default());
     let operations = json!([{"op": "replace", "path": "/spec/replicas", "value": 4}]).to_string().into_bytes();
     assert_eq!(patch(Patch::Json(operations)).expect("patched")["spec"]["replicas"], 4);
     let failing = json!([{"op": "test", "path": "/spec/replicas", "value": 3}]).to_string().into_bytes();
@@ -413,80 +418,80 @@ fn every_kind_of_patch_reaches_the_object() {
 
 #[test]
 fn a_replaced_pod_keeps_what_admission_gave_it() {
-    let world = World::new();
-    let made = world.made("pods", pod("p"));
+    let cluster = TestCluster::new();
+    let made = cluster.made("pods", pod("p"));
     assert_eq!((&made["spec"]["priority"], &made["spec"]["preemptionPolicy"]), (&json!(0), &json!("PreemptLowerPriority")));
     let mut manifest = pod("p");
     manifest["metadata"]["labels"]["more"] = json!("1");
     manifest["spec"]["serviceAccountName"] = json!("default");
-    let replaced = world.update("pods", "p", &manifest).expect("replaced");
+    let replaced = cluster.update("pods", "p", &manifest).expect("replaced");
     assert_eq!(replaced["spec"], made["spec"]);
 }
 
 #[test]
 fn owners_that_are_listed_twice_are_kept_once() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let owner = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "u"});
     let mut object = config_map("c");
     object["metadata"]["ownerReferences"] = json!([owner, owner]);
-    let written = world.create_with("configmaps", object, &WriteOptions::default()).expect("created");
+    let written = cluster.create_with("configmaps", object, &WriteOptions::default()).expect("created");
     assert_eq!(json_of(&written.object)["metadata"]["ownerReferences"], json!([owner]));
     assert!(written.warnings[0].ends_with("duplicate UID(s) observed: u"), "{:?}", written.warnings);
 }
 
 #[test]
 fn a_volume_has_the_time_of_its_phase_transition_and_a_class_starts_at_generation_one() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let spec = json!({"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "hostPath": {"path": "/a"}});
     let volume = json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "v"}, "spec": spec});
-    let made = world.made("persistentvolumes", volume);
+    let made = cluster.made("persistentvolumes", volume);
     assert_eq!(made["status"]["lastPhaseTransitionTime"], made["metadata"]["creationTimestamp"]);
     let told = json!({"status": {"phase": "Bound", "lastPhaseTransitionTime": "2025-05-05T00:00:00Z"}});
-    let bound = world.merge("persistentvolumes/status", "v", told).expect("patched");
+    let bound = cluster.merge("persistentvolumes/status", "v", told).expect("patched");
     assert_eq!(bound["status"]["lastPhaseTransitionTime"], "2025-05-05T00:00:00Z", "who changes the phase may say since when");
-    let released = world.merge("persistentvolumes/status", "v", json!({"status": {"phase": "Released"}})).expect("patched");
+    let released = cluster.merge("persistentvolumes/status", "v", json!({"status": {"phase": "Released"}})).expect("patched");
     assert_ne!(released["status"]["lastPhaseTransitionTime"], "2025-05-05T00:00:00Z");
-    let same = world.merge("persistentvolumes/status", "v", json!({"status": {"message": "m"}})).expect("patched");
+    let same = cluster.merge("persistentvolumes/status", "v", json!({"status": {"message": "m"}})).expect("patched");
     assert_eq!(same["status"]["lastPhaseTransitionTime"], released["status"]["lastPhaseTransitionTime"]);
 
     let class =
         json!({"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": "high", "generation": 7}, "value": 5});
-    assert_eq!(world.made("priorityclasses.scheduling.k8s.io", class)["metadata"]["generation"], 1);
-    let changed = world.merge("priorityclasses.scheduling.k8s.io", "high", json!({"description": "d"})).expect("patched");
+    assert_eq!(cluster.made("priorityclasses.scheduling.k8s.io", class)["metadata"]["generation"], 1);
+    let changed = cluster.merge("priorityclasses.scheduling.k8s.io", "high", json!({"description": "d"})).expect("patched");
     assert_eq!(changed["metadata"]["generation"], 1);
 }
 
 #[test]
 fn the_name_of_a_service_may_begin_with_a_digit() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let service =
         |name: &str| json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name}, "spec": {"ports": [{"port": 80}]}});
-    world.made("services", service("1web"));
-    let error = world.create("services", service("web-")).expect_err("refused").to_string();
+    cluster.made("services", service("1web"));
+    let error = cluster.create("services", service("web-")).expect_err("refused").to_string();
     assert!(error.contains("metadata.name: Invalid value: \"web-\": a lowercase RFC 1123 label must consist of"), "{error}");
 }
 
 #[test]
 fn a_new_base_of_names_is_checked_where_upstream_validates_the_whole_object() {
-    let world = World::new();
-    world.made("configmaps", json!({"metadata": {"name": "c"}}));
-    world.made("deployments.apps", deployment("d"));
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", json!({"metadata": {"name": "c"}}));
+    cluster.made("deployments.apps", deployment("d"));
     let base = |base: &str| json!({"metadata": {"generateName": base}});
-    let refused = world.merge("configmaps", "c", base("UPPER")).expect_err("no name begins so").to_string();
+    let refused = cluster.merge("configmaps", "c", base("UPPER")).expect_err("no name begins so").to_string();
     assert!(
         refused.starts_with("ConfigMap \"c\" is invalid: metadata.generateName: Invalid value: \"UPPER\": a lowercase RFC 1123"),
         "{refused}"
     );
-    world.merge("configmaps", "c", base("c-")).expect("names may begin so");
-    world.merge("deployments.apps", "d", base("UPPER")).expect("it is not checked");
+    cluster.merge("configmaps", "c", base("c-")).expect("names may begin so");
+    cluster.merge("deployments.apps", "d", base("UPPER")).expect("it is not checked");
 }
 
 #[test]
 fn a_strategic_patch_that_does_not_fit_is_shown_as_go_prints_it() {
-    let world = World::new();
-    world.made("deployments.apps", deployment("d"));
+    let cluster = TestCluster::new();
+    cluster.made("deployments.apps", deployment("d"));
     let patch = Patch::Strategic(br#"{"spec": {"paused": [null, "x"]}}"#.to_vec());
-    let refused = world.patch("deployments.apps", "d", patch, &WriteOptions::default()).expect_err("it does not fit").to_string();
+    let refused = cluster.patch("deployments.apps", "d", patch, &WriteOptions::default()).expect_err("it does not fit").to_string();
     let wanted = "patch: Invalid value: \"map[spec:map[paused:[<nil> x]]]\": unrecognized type: bool";
     assert!(refused.ends_with(wanted), "{refused}");
 }

@@ -1,4 +1,4 @@
-use crate::world::{World, now};
+use crate::test_cluster::{TestCluster, now};
 use berth_identity::GroupVersionResource;
 use berth_registry::{
     Actor, ApiError, Collection, GetOptions, ListOptions, Target, discovery,
@@ -15,48 +15,48 @@ fn collection(plural: &'static str, namespace: Option<&str>) -> Collection {
 }
 
 /// A pod on a node that has run for a minute.
-fn made(world: &World, name: &str, app: &str, annotations: Value, phase: &str) {
+fn made(cluster: &TestCluster, name: &str, app: &str, annotations: Value, phase: &str) {
     let resources = json!({"requests": {"cpu": "100m", "memory": "64Mi"}});
     let containers = json!([{"name": "main", "image": "i", "resources": resources}, {"name": "log", "image": "i"}]);
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": app}, "annotations": annotations},
         "spec": {"nodeName": "n1", "containers": containers}});
-    world.made("pods", pod);
-    let started = (world.clock.time() - jiff::SignedDuration::from_mins(1)).to_string();
+    cluster.made("pods", pod);
+    let started = (cluster.clock.time() - jiff::SignedDuration::from_mins(1)).to_string();
     let container = |name: &str| json!({"name": name, "image": "i", "imageID": "", "ready": true, "restartCount": 0, "state": {"running": {"startedAt": started}}});
     let containers = if phase == "Running" { json!([container("main"), container("log")]) } else { json!([]) };
-    world.merge("pods/status", name, json!({"status": {"phase": phase, "containerStatuses": containers}})).expect("patched");
+    cluster.merge("pods/status", name, json!({"status": {"phase": phase, "containerStatuses": containers}})).expect("patched");
 }
 
-fn node(world: &World, name: &str, ready: &str) {
-    world.made("nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));
+fn node(cluster: &TestCluster, name: &str, ready: &str) {
+    cluster.made("nodes", json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}}));
     let condition = json!({"type": "Ready", "status": ready});
-    world.merge("nodes/status", name, json!({"status": {"conditions": [condition]}})).expect("patched");
+    cluster.merge("nodes/status", name, json!({"status": {"conditions": [condition]}})).expect("patched");
 }
 
-fn cluster() -> World {
-    let world = World::new();
-    node(&world, "n1", "True");
-    node(&world, "n2", "True");
-    node(&world, "n3", "Unknown");
-    made(&world, "a", "web", json!({}), "Running");
-    made(&world, "b", "db", json!({"sim.berth.dev/cpu.main": "0s=0 2m=1", "sim.berth.dev/memory": "1Gi"}), "Running");
-    made(&world, "c", "web", json!({}), "Pending");
-    world
+fn cluster() -> TestCluster {
+    let cluster = TestCluster::new();
+    node(&cluster, "n1", "True");
+    node(&cluster, "n2", "True");
+    node(&cluster, "n3", "Unknown");
+    made(&cluster, "a", "web", json!({}), "Running");
+    made(&cluster, "b", "db", json!({"sim.berth.dev/cpu.main": "0s=0 2m=1", "sim.berth.dev/memory": "1Gi"}), "Running");
+    made(&cluster, "c", "web", json!({}), "Pending");
+    cluster
 }
 
-fn listed(world: &World, at: &Collection, options: &ListOptions) -> Result<Vec<Value>, ApiError> {
-    let list = now(world.registry.list_usage(&Actor::System, at, options))?;
+fn listed(cluster: &TestCluster, at: &Collection, options: &ListOptions) -> Result<Vec<Value>, ApiError> {
+    let list = now(cluster.registry.list_usage(&Actor::System, at, options))?;
     Ok(list.items.iter().map(|entry| serde_json::from_slice(&splice::encode_entry(entry)).expect("JSON")).collect())
 }
 
 #[test]
 fn the_usage_of_pods_is_that_of_their_running_containers() {
-    let world = cluster();
+    let cluster = cluster();
     let at = collection("pods", Some("default"));
-    let found = listed(&world, &at, &ListOptions::default()).expect("listed");
+    let found = listed(&cluster, &at, &ListOptions::default()).expect("listed");
     let names: Vec<&Value> = found.iter().map(|pod| &pod["metadata"]["name"]).collect();
     assert_eq!(names, ["a", "b"]);
-    let time = world.clock.time().to_string();
+    let time = cluster.clock.time().to_string();
     assert_eq!(
         found[0],
         json!({
@@ -67,24 +67,24 @@ fn the_usage_of_pods_is_that_of_their_running_containers() {
         })
     );
     assert_eq!(found[1]["containers"][0]["usage"], json!({"cpu": "500m", "memory": "1073741824"}));
-    let labelled = ListOptions { label_selector: "app=db".to_owned(), ..ListOptions::default() };
-    assert_eq!(listed(&world, &collection("pods", None), &labelled).expect("listed").len(), 1);
+    let labeled = ListOptions { label_selector: "app=db".to_owned(), ..ListOptions::default() };
+    assert_eq!(listed(&cluster, &collection("pods", None), &labeled).expect("listed").len(), 1);
     let named = ListOptions { field_selector: "metadata.name=a".to_owned(), ..ListOptions::default() };
-    assert_eq!(listed(&world, &at, &named).expect("listed").len(), 1);
+    assert_eq!(listed(&cluster, &at, &named).expect("listed").len(), 1);
     let by_phase = ListOptions { field_selector: "status.phase=Running".to_owned(), ..ListOptions::default() };
-    assert!(matches!(listed(&world, &at, &by_phase), Err(ApiError::BadRequest { .. })), "usage has no such field");
-    assert!(listed(&world, &collection("pods", Some("other")), &ListOptions::default()).expect("listed").is_empty());
+    assert!(matches!(listed(&cluster, &at, &by_phase), Err(ApiError::BadRequest { .. })), "usage has no such field");
+    assert!(listed(&cluster, &collection("pods", Some("other")), &ListOptions::default()).expect("listed").is_empty());
     let page = ListOptions { limit: 1, ..ListOptions::default() };
-    let first = now(world.registry.list_usage(&Actor::System, &at, &page)).expect("listed");
+    let first = now(cluster.registry.list_usage(&Actor::System, &at, &page)).expect("listed");
     let rest = ListOptions { continue_token: first.continue_token.clone(), ..page };
-    let second = now(world.registry.list_usage(&Actor::System, &at, &rest)).expect("listed");
+    let second = now(cluster.registry.list_usage(&Actor::System, &at, &rest)).expect("listed");
     assert_eq!([first, second].map(|list| list.items.iter().map(|entry| entry.name().to_owned()).collect::<Vec<_>>()), [["a"], ["b"]]);
 }
 
 #[test]
 fn the_usage_of_a_node_is_that_of_its_pods() {
-    let world = cluster();
-    let found = listed(&world, &collection("nodes", None), &ListOptions::default()).expect("listed");
+    let cluster = cluster();
+    let found = listed(&cluster, &collection("nodes", None), &ListOptions::default()).expect("listed");
     let shown: Vec<_> = found.iter().map(|node| (node["metadata"]["name"].clone(), node["usage"].clone())).collect();
     let of = |name: &str, cpu: &str, memory: &str| (json!(name), json!({"cpu": cpu, "memory": memory}));
     assert_eq!(shown, [of("n1", "550m", "2181038080"), of("n2", "0", "0")], "the third node is not ready");
@@ -92,11 +92,11 @@ fn the_usage_of_a_node_is_that_of_its_pods() {
 
 #[test]
 fn one_pod_or_node_is_read_by_its_name() {
-    let world = cluster();
+    let cluster = cluster();
     let get = |plural: &'static str, namespace: Option<&str>, name: &str| {
         let Collection { resource, namespace } = collection(plural, namespace);
         let target = Target { resource, namespace, name: name.to_owned(), subresource: None };
-        now(world.registry.get_usage(&Actor::System, &target, &GetOptions::default()))
+        now(cluster.registry.get_usage(&Actor::System, &target, &GetOptions::default()))
     };
     for (plural, namespace, name) in [("pods", Some("default"), "a"), ("nodes", None, "n1")] {
         assert_eq!(get(plural, namespace, name).expect("there").name(), name);
@@ -112,13 +112,13 @@ fn one_pod_or_node_is_read_by_its_name() {
 
 #[test]
 fn usage_is_listed_in_discovery_and_printed_in_columns() {
-    let world = cluster();
+    let cluster = cluster();
     let at = collection("pods", Some("default"));
     assert_eq!(discovery::verbs(&at.resource), ["get", "list"]);
     assert!(built_in().by_key("/registry/metrics.k8s.io/pods/default/a").is_none(), "nothing is stored");
-    let list = now(world.registry.list_usage(&Actor::System, &at, &ListOptions::default())).expect("listed");
+    let list = now(cluster.registry.list_usage(&Actor::System, &at, &ListOptions::default())).expect("listed");
     let printer =
-        Printer { resource: Arc::clone(&at.resource), include: IncludeObject::None, version: MetaVersion::V1, now: world.clock.time() };
+        Printer { resource: Arc::clone(&at.resource), include: IncludeObject::None, version: MetaVersion::V1, now: cluster.clock.time() };
     let row = serde_json::to_value(printer.row(&list.items[1]).expect("a row")).expect("JSON");
     assert_eq!(row["cells"], json!(["b", "500m", "2147483648", "15s"]));
     let head = serde_json::to_value(printer.head(&list)).expect("JSON");

@@ -1,4 +1,4 @@
-use crate::world::{World, collection, config_map, labelled, now};
+use crate::test_cluster::{TestCluster, collection, config_map, labeled, now};
 use berth_registry::{Actor, ApiError, DeleteOptions, WatchEvent, WatchOptions};
 use berth_store::{Revision, Store as _};
 use futures::{FutureExt, StreamExt, stream::BoxStream};
@@ -36,10 +36,10 @@ fn none() -> DeleteOptions {
 
 #[test]
 fn a_watch_begins_with_the_state_or_behind_a_version() {
-    let world = World::new();
-    world.made("configmaps", config_map("a"));
-    let then = world.revision().to_string();
-    world.made("configmaps", config_map("b"));
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", config_map("a"));
+    let then = cluster.revision().to_string();
+    cluster.made("configmaps", config_map("b"));
     for (options, wanted) in [
         (from(""), "+a +b"),
         (from("0"), "+a +b"),
@@ -50,20 +50,20 @@ fn a_watch_begins_with_the_state_or_behind_a_version() {
         (WatchOptions { send_initial_events: Some(false), ..streaming(&then) }, "+b"),
         (WatchOptions { allow_bookmarks: false, ..streaming("") }, "+a +b"),
     ] {
-        let mut watch = world.watch("configmaps", &options);
+        let mut watch = cluster.watch("configmaps", &options);
         assert_eq!(seen(&mut watch), wanted, "{options:?}");
     }
 }
 
 #[test]
 fn changes_follow_with_their_revisions() {
-    let world = World::new();
-    let mut watch = world.watch("configmaps", &from(""));
-    world.made("configmaps", config_map("a"));
-    world.made("secrets", json!({"metadata": {"name": "other"}}));
-    world.merge("configmaps", "a", json!({"data": {"k": "v"}})).expect("patched");
-    world.delete("configmaps", "a", &none()).expect("deleted");
-    let deletion = world.revision();
+    let cluster = TestCluster::new();
+    let mut watch = cluster.watch("configmaps", &from(""));
+    cluster.made("configmaps", config_map("a"));
+    cluster.made("secrets", json!({"metadata": {"name": "other"}}));
+    cluster.merge("configmaps", "a", json!({"data": {"k": "v"}})).expect("patched");
+    cluster.delete("configmaps", "a", &none()).expect("deleted");
+    let deletion = cluster.revision();
     assert_eq!(watch.next().now_or_never().flatten().map(|event| matches!(event, WatchEvent::Added(_))), Some(true));
     assert_eq!(watch.next().now_or_never().flatten().map(|event| matches!(event, WatchEvent::Modified(_))), Some(true));
     let Some(Some(WatchEvent::Deleted { last, revision })) = watch.next().now_or_never() else { panic!("deleted") };
@@ -73,62 +73,62 @@ fn changes_follow_with_their_revisions() {
 
 #[test]
 fn removing_the_last_finalizer_is_a_modification_then_a_deletion() {
-    let world = World::new();
-    world.made("configmaps", json!({"metadata": {"name": "a", "finalizers": ["a/b"]}}));
-    let mut watch = world.watch("configmaps", &from(""));
-    world.delete("configmaps", "a", &none()).expect("marked");
-    world.merge("configmaps", "a", json!({"metadata": {"finalizers": null}})).expect("released");
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", json!({"metadata": {"name": "a", "finalizers": ["a/b"]}}));
+    let mut watch = cluster.watch("configmaps", &from(""));
+    cluster.delete("configmaps", "a", &none()).expect("marked");
+    cluster.merge("configmaps", "a", json!({"metadata": {"finalizers": null}})).expect("released");
     assert_eq!(seen(&mut watch), "+a ~a -a");
 }
 
 #[test]
 fn an_object_that_starts_or_stops_to_match_is_added_or_deleted() {
-    let world = World::new();
-    world.made("configmaps", labelled("a", "x", "1"));
-    world.made("configmaps", labelled("b", "x", "2"));
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", labeled("a", "x", "1"));
+    cluster.made("configmaps", labeled("b", "x", "2"));
     let options = WatchOptions { label_selector: "x=1".to_owned(), ..from("") };
-    let mut watch = world.watch("configmaps", &options);
+    let mut watch = cluster.watch("configmaps", &options);
     assert_eq!(seen(&mut watch), "+a");
-    let set = |name: &str, value: &str| world.merge("configmaps", name, json!({"metadata": {"labels": {"x": value}}})).expect("patched");
+    let set = |name: &str, value: &str| cluster.merge("configmaps", name, json!({"metadata": {"labels": {"x": value}}})).expect("patched");
     set("a", "2");
     let Some(Some(WatchEvent::Deleted { last, revision })) = watch.next().now_or_never() else { panic!("it stopped to match") };
-    assert_eq!(revision, Revision(world.revision()));
+    assert_eq!(revision, Revision(cluster.revision()));
     assert_eq!(&*last.header.labels[0].1, "1", "the previous state");
     set("b", "1");
-    world.merge("configmaps", "b", json!({"data": {"k": "v"}})).expect("patched");
-    world.merge("configmaps", "a", json!({"data": {"k": "v"}})).expect("patched");
-    world.delete("configmaps", "a", &none()).expect("deleted");
-    world.delete("configmaps", "b", &none()).expect("deleted");
+    cluster.merge("configmaps", "b", json!({"data": {"k": "v"}})).expect("patched");
+    cluster.merge("configmaps", "a", json!({"data": {"k": "v"}})).expect("patched");
+    cluster.delete("configmaps", "a", &none()).expect("deleted");
+    cluster.delete("configmaps", "b", &none()).expect("deleted");
     assert_eq!(seen(&mut watch), "+b ~b -b");
 }
 
 #[test]
 fn bookmarks_come_once_a_minute_to_those_who_want_them() {
-    let world = World::new();
+    let cluster = TestCluster::new();
     let wanting = WatchOptions { allow_bookmarks: true, ..from("") };
-    let (mut wanted, mut silent) = (world.watch("configmaps", &wanting), world.watch("configmaps", &from("")));
+    let (mut wanted, mut silent) = (cluster.watch("configmaps", &wanting), cluster.watch("configmaps", &from("")));
     assert_eq!(seen(&mut wanted), "");
-    world.made("secrets", json!({"metadata": {"name": "other"}}));
-    world.clock.advance(59);
+    cluster.made("secrets", json!({"metadata": {"name": "other"}}));
+    cluster.clock.advance(59);
     assert_eq!(seen(&mut wanted), "");
-    world.clock.advance(1);
+    cluster.clock.advance(1);
     let Some(Some(WatchEvent::Bookmark { revision, .. })) = wanted.next().now_or_never() else { panic!("a bookmark is due") };
-    assert_eq!(revision, Revision(world.revision()), "a quiet prefix moves on too");
+    assert_eq!(revision, Revision(cluster.revision()), "a quiet prefix moves on too");
     assert_eq!(seen(&mut wanted), "");
-    world.clock.advance(60);
+    cluster.clock.advance(60);
     assert_eq!(seen(&mut wanted), ".");
     assert_eq!(seen(&mut silent), "");
 }
 
 #[test]
 fn a_version_that_is_gone_is_expired() {
-    let world = World::new();
-    world.made("configmaps", config_map("a"));
-    let mut slow = world.watch("configmaps", &from(&world.revision().to_string()));
-    world.made("configmaps", config_map("b"));
-    world.made("configmaps", config_map("c"));
-    now(world.store.compact("/registry/", Revision(world.revision() - 1))).expect("compacted");
-    let error = now(world.registry.watch(&Actor::System, &collection("configmaps"), &from("1"))).err().expect("refused");
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", config_map("a"));
+    let mut slow = cluster.watch("configmaps", &from(&cluster.revision().to_string()));
+    cluster.made("configmaps", config_map("b"));
+    cluster.made("configmaps", config_map("c"));
+    now(cluster.store.compact("/registry/", Revision(cluster.revision() - 1))).expect("compacted");
+    let error = now(cluster.registry.watch(&Actor::System, &collection("configmaps"), &from("1"))).err().expect("refused");
     assert!(matches!(&error, ApiError::Expired { .. }));
     assert_eq!(error.to_string(), "The resourceVersion for the provided watch is too old.");
     let text = seen(&mut slow);
@@ -137,16 +137,16 @@ fn a_version_that_is_gone_is_expired() {
 
 #[test]
 fn a_version_of_the_future_stays_silent_but_a_streaming_list_waits_for_it() {
-    let world = World::new();
-    world.made("configmaps", config_map("a"));
-    let future = (world.revision() + 1).to_string();
-    let mut watch = world.watch("configmaps", &from(&future));
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", config_map("a"));
+    let future = (cluster.revision() + 1).to_string();
+    let mut watch = cluster.watch("configmaps", &from(&future));
     assert_eq!(seen(&mut watch), "");
     let (at, options) = (collection("configmaps"), streaming(&future));
-    let mut list = Box::pin(world.registry.watch(&Actor::System, &at, &options));
+    let mut list = Box::pin(cluster.registry.watch(&Actor::System, &at, &options));
     assert!(list.as_mut().now_or_never().is_none(), "it waits");
-    world.made("configmaps", config_map("b"));
-    world.made("configmaps", config_map("c"));
+    cluster.made("configmaps", config_map("b"));
+    cluster.made("configmaps", config_map("c"));
     assert_eq!(seen(&mut watch), "+c");
     let mut list = list.now_or_never().expect("the version is there").expect("watching");
     assert_eq!(seen(&mut list), "+a +b +c |");
@@ -154,9 +154,9 @@ fn a_version_of_the_future_stays_silent_but_a_streaming_list_waits_for_it() {
 
 #[test]
 fn a_reader_in_the_process_gets_a_bookmark_each_time_it_has_caught_up() {
-    let world = World::new();
-    let mut watch = world.watch("configmaps", &WatchOptions { progress: true, ..from("") });
+    let cluster = TestCluster::new();
+    let mut watch = cluster.watch("configmaps", &WatchOptions { progress: true, ..from("") });
     seen(&mut watch);
-    world.made("secrets", json!({"metadata": {"name": "other"}}));
+    cluster.made("secrets", json!({"metadata": {"name": "other"}}));
     assert_eq!(seen(&mut watch), ".");
 }

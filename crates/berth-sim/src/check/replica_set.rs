@@ -69,8 +69,8 @@ impl Checker {
     /// `pod` is not among the known ones, and its former version neither.
     pub(super) fn check_victim(&mut self, before: Option<&Pod>, pod: &Pod, now: Timestamp) {
         let (uid, set) = (&pod.metadata.uid, pod.metadata.controller());
-        let is_told = before.is_some_and(Pod::is_live) && pod.is_terminating();
-        if !is_told || self.sets.get(set).is_none_or(|set| set.metadata.deletion_timestamp.is_some()) {
+        let begins_to_terminate = before.is_some_and(Pod::is_live) && pod.is_terminating();
+        if !begins_to_terminate || self.sets.get(set).is_none_or(|set| set.metadata.deletion_timestamp.is_some()) {
             return;
         }
         if self.deleted_by_others.contains(uid) {

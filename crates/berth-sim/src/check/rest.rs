@@ -38,9 +38,9 @@ impl Checker {
     }
 
     /// -1 where the number is missing although the gate requires it. 0 where the gate forbids it.
-    fn expected_terminating(&self, told: Option<i64>) -> i64 {
+    fn expected_terminating(&self, reported: Option<i64>) -> i64 {
         let should = self.gates.enabled(Gate::DeploymentReplicaSetTerminatingReplicas);
-        told.unwrap_or(if should { -1 } else { 0 })
+        reported.unwrap_or(if should { -1 } else { 0 })
     }
 
     fn check_deployment_at_rest(&self, deployment: &Deployment, now: Timestamp) -> Result<(), Violation> {
@@ -112,8 +112,8 @@ impl Checker {
 
 /// Compares reported numbers with the existing ones.
 fn compare(whose: &str, counts: &[(&str, i64, i64)]) -> Result<(), Violation> {
-    match counts.iter().find(|(_, told, there)| told != there) {
-        Some((what, told, there)) => violated(format!("{whose}: {what} is said to be {told}, and it is {there}")),
+    match counts.iter().find(|(_, reported, there)| reported != there) {
+        Some((what, reported, there)) => violated(format!("{whose}: {what} is said to be {reported}, and it is {there}")),
         None => Ok(()),
     }
 }

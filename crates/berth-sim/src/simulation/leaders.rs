@@ -5,7 +5,7 @@ use crate::{
     lock,
     network::{SimCluster, Writes},
 };
-use berth_api::{decode::Codec, k8s_openapi::api::coordination::v1::Lease, tenure::Tenure};
+use berth_api::{decode::Codec, fencing::FencingToken, k8s_openapi::api::coordination::v1::Lease};
 use berth_controllers::{
     Cluster,
     election::{Candidacy, Leader, RunningTime, Timing},
@@ -80,15 +80,15 @@ impl Simulation {
         let spec = Lease::decode_json(&event.entry.value).ok().and_then(|lease| lease.spec).unwrap_or_default();
         let (namespace, name) = (LEASE.0.to_owned(), LEASE.1.to_owned());
         let (holder, transitions) = (spec.holder_identity.unwrap_or_default(), spec.lease_transitions.unwrap_or(0));
-        self.tenures.insert(event.entry.mod_revision, Tenure { namespace, name, holder, transitions });
+        self.fencing_tokens.insert(event.entry.mod_revision, FencingToken { namespace, name, holder, transitions });
     }
 
     /// The writer of each revision was the leader then.
     pub(super) fn check_made(&mut self) {
-        for (tenure, revision) in self.leaderships.take_made() {
-            let then = self.tenures.range(..=revision).next_back().map(|(_, then)| then);
-            if then != Some(&*tenure) {
-                self.fail(&format!("revision {revision} was made for {tenure}, when {then:?} led"));
+        for (fencing_token, revision) in self.leaderships.take_made() {
+            let then = self.fencing_tokens.range(..=revision).next_back().map(|(_, then)| then);
+            if then != Some(&*fencing_token) {
+                self.fail(&format!("revision {revision} was made for {fencing_token}, when {then:?} led"));
             }
         }
     }

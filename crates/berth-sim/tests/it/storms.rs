@@ -36,7 +36,7 @@ fn limits_hold_in_every_storm_over_an_etcd_and_all_is_well_after_it() {
 fn limits_hold_in_every_storm_under_every_leader_and_no_former_leader_creates_anything() {
     seeds::run(0..10, |seed| drop(storm::deployment_with_leaders(seed)));
     // When these were chosen, a write was on its way at that moment, and was refused. One storm in some two hundred has such a write, and which one changes with
-    // the order of all events. `led::who_leads_no_longer_writes_nothing` of berth-registry holds that it is refused.
+    // the order of all events. `fencing::who_leads_no_longer_writes_nothing` of berth-registry holds that it is refused.
     [103, 508, 795, 1074, 1160, 1243].into_iter().for_each(|seed| drop(storm::deployment_with_leaders(seed)));
 }
 

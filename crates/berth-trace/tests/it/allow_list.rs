@@ -70,9 +70,9 @@ fn hashed_names_are_stable_within_a_file_and_others_in_the_next() {
 #[test]
 fn labels_are_kept_as_soon_as_a_selector_names_them() {
     let mut recorder = berth_trace::Recorder::new(Naming::Plain, &[1; 32], at(0));
-    let mut labelled = pod("a");
-    labelled["metadata"]["labels"]["tier"] = json!("front");
-    recorder.put(kind("Pod"), &labelled, at(1));
+    let mut labeled = pod("a");
+    labeled["metadata"]["labels"]["tier"] = json!("front");
+    recorder.put(kind("Pod"), &labeled, at(1));
     assert!(!recorder.take_lines()[0].contains("front"));
     let mut budget = json!({"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "b", "namespace": "shop", "uid": "u"},
         "spec": {"selector": {"matchLabels": {"tier": "front"}}}});

@@ -45,7 +45,7 @@ pub fn plan(state: &AutoscalerState) -> (Plan, Memory) {
         return (plan, memory);
     }
     if state.now < due && !is_retry {
-        return (Plan { look_again: Some(due), ..Plan::default() }, memory);
+        return (Plan { requeue_at: Some(due), ..Plan::default() }, memory);
     }
     memory.computed_at = Some(state.now);
     let decision = decide(state, &mut memory);
@@ -292,7 +292,7 @@ impl Decision {
             })
         });
         let stages = status.into_iter().chain(size).map(|action| Stage { actions: vec![action] }).collect();
-        Plan { stages, events: self.events, look_again: Some(next), ..Plan::default() }
+        Plan { stages, events: self.events, requeue_at: Some(next), ..Plan::default() }
     }
 }
 

@@ -441,7 +441,7 @@ fn a_reconcile_between_two_intervals_does_nothing() {
     assert_eq!(sequence.step(3), 3);
     sequence.state.now = at(14);
     let (idle, memory) = plan(&sequence.state);
-    assert!(idle.is_idle() && idle.look_again == Some(at(15)), "{idle}");
+    assert!(idle.is_idle() && idle.requeue_at == Some(at(15)), "{idle}");
     assert_eq!(memory.idle_until(&"a".into(), at(14)), Some(at(15)));
     assert_eq!(memory.idle_until(&"b".into(), at(14)), None);
     let terminating = AutoscalerView { is_terminating: true, ..sequence.state.autoscaler.clone() };
@@ -478,7 +478,7 @@ fn a_lost_race_is_retried_at_once_and_another_failure_is_reported() {
     sequence.state.last_error = Some("forbidden".to_owned());
     let (reported, memory) = plan(&sequence.state);
     assert_eq!((size(&reported), condition(&reported, "AbleToScale").as_str()), (None, "False FailedUpdateScale"));
-    assert_eq!(reported.look_again, Some(at(15)));
+    assert_eq!(reported.requeue_at, Some(at(15)));
     sequence.state.memory = memory;
     sequence.state.last_error = None;
     assert!(plan(&sequence.state).0.is_idle());
@@ -515,7 +515,7 @@ fn a_decision_that_a_controller_recorded_is_executed_by_the_next_one() {
     sequence.execute(&resumed);
     sequence.state.memory = memory;
     let (settled, memory) = plan(&sequence.state);
-    assert!(settled.is_idle() && settled.look_again == Some(at(15)), "{settled}");
+    assert!(settled.is_idle() && settled.requeue_at == Some(at(15)), "{settled}");
     assert_eq!(memory.events, [ScaleEvent { at: at(2), pods: 2 }]);
     // Later, or with another range, the size is computed again.
     let mut late = Sequence::new(json!({}), 2);

@@ -50,7 +50,7 @@ pub enum Replacement {
     /// The update waits for them, as a rolling update of a StatefulSet does.
     ByHand {
         /// Whether the controllers act on `berth.dev/repair`.
-        heeds_repair: bool,
+        supports_repair: bool,
     },
     /// They keep their template until a client deletes them, as under a ReplicationController or `OnDelete`.
     OnDeletion,
@@ -124,8 +124,8 @@ impl Obstacle {
         };
         let is_outdated = self.pod().is_some_and(|pod| place.outdated.iter().any(|name| name == pod));
         let ways_out = match place.replacement {
-            Replacement::ByHand { heeds_repair } if row.undo == Undo::MayHelp && self.pod().is_some() => {
-                &WAYS_OUT[..if heeds_repair { 2 } else { 1 }]
+            Replacement::ByHand { supports_repair } if row.undo == Undo::MayHelp && self.pod().is_some() => {
+                &WAYS_OUT[..if supports_repair { 2 } else { 1 }]
             }
             _ => &[],
         };
@@ -249,8 +249,8 @@ mod tests {
             Wait::StepSettles { at: step(), seconds: 10, until: None },
             Wait::StepPaused { at: step() },
             Wait::StepWithoutPods { at: step() },
-            Wait::StepAnalysed { at: step(), provider: "prod".to_owned(), last: None },
-            Wait::StepAnalysed { at: step(), provider: "prod".to_owned(), last: Some(NoAnswer::TimedOut) },
+            Wait::StepAnalyzed { at: step(), provider: "prod".to_owned(), last: None },
+            Wait::StepAnalyzed { at: step(), provider: "prod".to_owned(), last: Some(NoAnswer::TimedOut) },
             Wait::StepFailed { at: step(), provider: "prod".to_owned(), outcome: Outcome::Unanswered { why: NoAnswer::TimedOut } },
             Wait::PodNotReady { pod: pod(), then: Some(Next::Replace(pod())) },
             Wait::PodNotAvailable { pod: pod(), then: None },
@@ -375,12 +375,12 @@ mod tests {
     fn where_the_update_waits_for_the_pod_the_ways_out_are_named() {
         let (none, older) = ([], ["web-1".to_owned()]);
         let place =
-            |outdated| AdviceContext { has_earlier: true, outdated, replacement: Replacement::ByHand { heeds_repair: true }, ..CONTEXT };
+            |outdated| AdviceContext { has_earlier: true, outdated, replacement: Replacement::ByHand { supports_repair: true }, ..CONTEXT };
         let ways_out = ["kubectl delete pod web-1 -n shop", "kubectl annotate deployment/web berth.dev/repair=Revision -n shop"];
         let (set_image, undo) = ("kubectl set image deployment/web '*=IMAGE' -n shop", "berth rollout undo deployment/web -n shop");
         assert_eq!(commands(&cause(Kind::ImagePull), place(&none)), [&[set_image, undo][..], &ways_out].concat());
         assert_eq!(commands(&cause(Kind::ImagePull), place(&older)), ways_out, "neither an image nor an undo helps it any more");
-        let unheeded = AdviceContext { replacement: Replacement::ByHand { heeds_repair: false }, ..place(&older) };
+        let unheeded = AdviceContext { replacement: Replacement::ByHand { supports_repair: false }, ..place(&older) };
         assert_eq!(commands(&cause(Kind::ImagePull), unheeded), ways_out[..1], "its controllers do not know the annotation");
         assert_eq!(commands(&cause(Kind::Quota), place(&older)), ["kubectl describe resourcequotas -n shop"]);
     }

@@ -4,11 +4,11 @@
 //! A [`crate::plan::Wait`] is what a controller defers deliberately. A [`Cause`] is what blocks the rest. [`of_deployment`] and
 //! [`of_stateful_set`] evaluate everything known about a workload. [`of_pod`] evaluates one pod, independent of the time. The rules about
 //! pods are in the table of `pods.rs`, those about refused pods in `refusal.rs`, and those about other objects of the namespace in
-//! `neighbours.rs`. To add a cause, add a case of [`Kind`] at its rank with its words, a rule with its test, and a line in `table.rs`: what
+//! `neighbors.rs`. To add a cause, add a case of [`Kind`] at its rank with its words, a rule with its test, and a line in `table.rs`: what
 //! happens next, and what a user can do.
 
 mod advice;
-mod neighbours;
+mod neighbors;
 mod pods;
 mod refusal;
 mod scheduling;
@@ -16,7 +16,7 @@ mod table;
 mod workload;
 
 pub use advice::{AdviceContext, Obstacle, Replacement, ToDo, ranked, recreate};
-pub use neighbours::{Rival, held_by_budgets, on_lost_nodes, overlap, resource_claims};
+pub use neighbors::{Rival, held_by_budgets, on_lost_nodes, overlap, resource_claims};
 pub use pods::{is_in_trouble, of_pod};
 pub use scheduling::misfits;
 pub(crate) use workload::REVISION_NOT_CREATED;
@@ -289,7 +289,7 @@ pub struct Causes {
     /// One cause of each kind, by rank.
     pub list: Vec<Cause>,
     /// When something that is no cause yet becomes one if nothing changes.
-    pub look_again: Option<Timestamp>,
+    pub requeue_at: Option<Timestamp>,
 }
 
 #[cfg(test)]

@@ -121,24 +121,25 @@ pub fn is_in_trouble(pod: &PodView) -> bool {
 
 fn waits_for<'s>(symptoms: &'s Symptoms, reasons: &[&str]) -> Option<&'s ReasonMessage> {
     let mut waiting = symptoms.containers.iter().filter_map(|container| container.waiting.as_ref());
-    waiting.find(|said| reasons.contains(&said.reason.as_str()))
+    waiting.find(|reason_message| reasons.contains(&reason_message.reason.as_str()))
 }
 
 fn image(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
-    let said = waits_for(symptoms, &IMAGE_REASONS)?;
-    let event = case.events.iter().find(|event| event.reason == "Failed").filter(|_| said.message.is_empty());
-    let message = event.map_or(&said.message, |event| &event.message);
-    Some(Finding::now(Kind::ImagePull, text(&said.reason, message)))
+    let reason_message = waits_for(symptoms, &IMAGE_REASONS)?;
+    let event = case.events.iter().find(|event| event.reason == "Failed").filter(|_| reason_message.message.is_empty());
+    let message = event.map_or(&reason_message.message, |event| &event.message);
+    Some(Finding::now(Kind::ImagePull, text(&reason_message.reason, message)))
 }
 
 fn container_config(_: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
-    let said = waits_for(symptoms, &CONFIG_REASONS)?;
-    Some(Finding::now(Kind::ContainerConfig, text(&said.reason, &said.message)))
+    let reason_message = waits_for(symptoms, &CONFIG_REASONS)?;
+    Some(Finding::now(Kind::ContainerConfig, text(&reason_message.reason, &reason_message.message)))
 }
 
 /// A container that waits for its restart or has failed. It counts until it is ready, also while it runs again.
 fn crash(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
-    let backs_off = |container: &&ContainerSymptom| container.waiting.as_ref().is_some_and(|said| said.reason == CRASH_REASON);
+    let backs_off =
+        |container: &&ContainerSymptom| container.waiting.as_ref().is_some_and(|reason_message| reason_message.reason == CRASH_REASON);
     let ended_badly = |container: &&ContainerSymptom| container.ended.as_ref().is_some_and(|end| end.exit_code != 0);
     let mut containers = symptoms.containers.iter().filter(|_| case.pod.phase != PodPhase::Failed);
     let found = containers.clone().find(backs_off).or_else(|| containers.find(ended_badly))?;
@@ -147,9 +148,11 @@ fn crash(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
 
 /// `CrashLoopBackOff: container main ended with exit code 1 (Error), restarted 3 times: no such table`
 fn crash_text(container: &ContainerSymptom) -> String {
-    let waiting = container.waiting.as_ref().filter(|said| said.reason == CRASH_REASON);
-    let Some(end) = &container.ended else { return waiting.map_or_else(String::new, |said| text(&said.reason, &said.message)) };
-    let back_off = waiting.map_or_else(String::new, |said| format!("{}: ", said.reason));
+    let waiting = container.waiting.as_ref().filter(|reason_message| reason_message.reason == CRASH_REASON);
+    let Some(end) = &container.ended else {
+        return waiting.map_or_else(String::new, |reason_message| text(&reason_message.reason, &reason_message.message));
+    };
+    let back_off = waiting.map_or_else(String::new, |reason_message| format!("{}: ", reason_message.reason));
     let role = match container.role {
         ContainerRole::Init => "init container",
         ContainerRole::Main => "container",
@@ -178,7 +181,7 @@ fn failed(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     // Other containers may have succeeded.
     let ended = ended().find(|(_, end)| end.exit_code != 0).or_else(|| ended().next()).map(|(container, _)| crash_text(container));
     let evidence = match &symptoms.failed {
-        Some(said) => text(&said.reason, &said.message),
+        Some(reason_message) => text(&reason_message.reason, &reason_message.message),
         None => ended.unwrap_or_default(),
     };
     Some(Finding::now(Kind::PodFailed, evidence))
@@ -194,7 +197,7 @@ fn not_ready(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     let probe = case.events.iter().find(|event| event.reason == "Unhealthy" && event.last >= Some(since));
     let evidence = match (probe, &symptoms.unready) {
         (Some(event), _) => event.message.clone(),
-        (None, Some(said)) => text(&said.reason, &said.message),
+        (None, Some(reason_message)) => text(&reason_message.reason, &reason_message.message),
         (None, None) => String::new(),
     };
     Some(Finding::after(Kind::NotReady, evidence, since, READY_WITHIN))
@@ -209,15 +212,15 @@ fn node_lost(case: &Case<'_>, _: &Symptoms) -> Option<Finding> {
 }
 
 fn unschedulable(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
-    let said = symptoms.unscheduled.as_ref()?;
-    let kind = match said.reason.as_str() {
+    let reason_message = symptoms.unscheduled.as_ref()?;
+    let kind = match reason_message.reason.as_str() {
         "SchedulingGated" => Kind::SchedulingGated,
-        _ => scheduling::kind(&said.message),
+        _ => scheduling::kind(&reason_message.message),
     };
     if let Some(found) = not_provisioned(case).filter(|_| kind == Kind::UnschedulableVolume) {
         return Some(found);
     }
-    let evidence = said.message.clone();
+    let evidence = reason_message.message.clone();
     Some(match case.pod.meta.created {
         Some(created) if kind == Kind::UnschedulableVolume => Finding::after(kind, evidence, created, VOLUMES_WITHIN),
         _ => Finding::now(kind, evidence),
@@ -261,7 +264,7 @@ fn not_started(case: &Case<'_>, symptoms: &Symptoms) -> Option<Finding> {
     let evidence = match (case.events.first(), initializing, waiting) {
         (Some(event), ..) => text(&event.reason, &event.message),
         (None, Some(container), _) => format!("init container {} still runs", container.name),
-        (None, None, Some(said)) => text(&said.reason, &said.message),
+        (None, None, Some(reason_message)) => text(&reason_message.reason, &reason_message.message),
         (None, None, None) => format!("node {} does not report it", case.pod.node_name),
     };
     Some(Finding::after(Kind::NotStarted, evidence, since, STARTED_WITHIN))

@@ -329,7 +329,7 @@ const ROWS: [Row; 60] = {
             ],
         ),
         row(
-            Wait(W::StepAnalysed),
+            Wait(W::StepAnalyzed),
             No,
             "it continues or rolls back when the provider answers",
             &[("promote it now", "berth rollout promote {workload} -n {namespace}")],

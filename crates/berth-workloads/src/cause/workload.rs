@@ -283,7 +283,8 @@ fn refusal(set: &ReplicaSetView) -> Option<Refusal<'_>> {
 /// has it. The status counts pods of the template before, so all pods are missing.
 fn not_created<'a>(facts: &DeploymentFacts<'a>, sets: &[&Arc<ReplicaSetView>]) -> Option<Refusal<'a>> {
     let deployment = facts.deployment;
-    let failure = says(deployment, "Progressing", "ReplicaSetCreateError").map(|failure| failure.message.as_deref().unwrap_or_default());
+    let failure =
+        condition_with(deployment, "Progressing", "ReplicaSetCreateError").map(|failure| failure.message.as_deref().unwrap_or_default());
     let recorded = || latest_since(facts.unobserved_since?, facts.events, &deployment.meta.uid, "ReplicaSetCreateError");
     let message = failure.or_else(|| Some(&*recorded()?.message))?;
     let is_there = sets.iter().any(|set| same_template(&set.template, &deployment.spec.template));
@@ -299,13 +300,14 @@ fn latest_since<'a>(since: Timestamp, events: &'a [Arc<EventView>], uid: &Uid, r
 
 /// The Deployment's condition about its sets' failures, for callers that cannot read the sets.
 fn refusal_of_sets<'a>(deployment: &'a DeploymentView, sets: &[&Arc<ReplicaSetView>]) -> Option<Refusal<'a>> {
-    let refused = says(deployment, "ReplicaFailure", "FailedCreate").filter(|condition| condition.status == "True" && sets.is_empty())?;
+    let refused =
+        condition_with(deployment, "ReplicaFailure", "FailedCreate").filter(|condition| condition.status == "True" && sets.is_empty())?;
     let missing = deployment.spec.replicas.unwrap_or(1).saturating_sub(deployment.status.updated_replicas);
     let message = refused.message.as_deref().unwrap_or_default();
     Some(Refusal { about: about("Deployment", &deployment.meta.name), missing: missing.into(), message })
 }
 
-fn says<'a>(deployment: &'a DeploymentView, type_: &str, reason: &str) -> Option<&'a DeploymentCondition> {
+fn condition_with<'a>(deployment: &'a DeploymentView, type_: &str, reason: &str) -> Option<&'a DeploymentCondition> {
     let mut conditions = deployment.status.conditions.iter().flatten();
     conditions.find(|condition| condition.type_ == type_ && condition.reason.as_deref() == Some(reason))
 }
@@ -334,7 +336,7 @@ struct Collected<'a> {
     of_claims: BTreeMap<&'a str, &'a EventView>,
     now: Timestamp,
     found: BTreeMap<Kind, Cause>,
-    look_again: Option<Timestamp>,
+    requeue_at: Option<Timestamp>,
 }
 
 impl<'a> Collected<'a> {
@@ -343,7 +345,7 @@ impl<'a> Collected<'a> {
         events.iter().for_each(|event| by_uid.entry(&*event.about_uid).or_default().push(&**event));
         by_uid.values_mut().for_each(|events| events.sort_by_key(|event| std::cmp::Reverse(event.last)));
         let of_claims = of_claims(events.iter().map(|event| &**event));
-        Self { events: by_uid, of_claims, now, found: BTreeMap::new(), look_again: None }
+        Self { events: by_uid, of_claims, now, found: BTreeMap::new(), requeue_at: None }
     }
 
     fn take_pod(&mut self, pod: &PodView) {
@@ -399,11 +401,11 @@ impl<'a> Collected<'a> {
     }
 
     fn expect(&mut self, due: Timestamp) {
-        self.look_again = self.look_again.into_iter().chain([due]).min();
+        self.requeue_at = self.requeue_at.into_iter().chain([due]).min();
     }
 
     fn into_causes(self) -> Causes {
-        Causes { list: self.found.into_values().collect(), look_again: self.look_again }
+        Causes { list: self.found.into_values().collect(), requeue_at: self.requeue_at }
     }
 }
 

@@ -49,7 +49,7 @@ fn due(state: &CronJobState) -> Plan {
         !matches!(verdict, Verdict::Deleted | Verdict::Suspended | Verdict::Unreadable(ScheduleError::UnknownTimeZone { .. }));
     let mut events: Vec<EventRecord> = unsupported(cron_job).filter(|_| has_schedule).into_iter().collect();
     events.extend(many_until.map(|at| too_many(cron_job, at)));
-    let wait = Plan { events, look_again: next, ..Plan::default() };
+    let wait = Plan { events, requeue_at: next, ..Plan::default() };
     let with_event = |mut plan: Plan, event| {
         plan.events.push(event);
         plan

@@ -102,7 +102,7 @@ impl Case {
         let reasons: Vec<_> = plan.events.iter().map(|event| &*event.reason).collect();
         assert_eq!(reasons, events, "{} {} {}", self.spec, self.status, self.now);
         let next = Some(next).filter(|next| !next.is_empty()).map(at);
-        assert_eq!(plan.look_again, next, "{} {} {}", self.spec, self.status, self.now);
+        assert_eq!(plan.requeue_at, next, "{} {} {}", self.spec, self.status, self.now);
     }
 }
 
@@ -209,7 +209,7 @@ fn a_time_has_one_job_whatever_is_written_of_it() {
     assert_eq!(wanted_job(&taken).as_deref(), Some(&*name_at("10:03:00")));
     taken.is_name_taken = true;
     let plan = super::plan(&taken);
-    assert!(plan.is_idle() && plan.waits.len() == 1 && plan.look_again == Some(at("10:04:00")), "{plan}");
+    assert!(plan.is_idle() && plan.waits.len() == 1 && plan.requeue_at == Some(at("10:04:00")), "{plan}");
     assert_eq!(plan.events[0].message, format!("Error creating job: jobs.batch \"{}\" already exists", name_at("10:03:00")));
 }
 

@@ -44,9 +44,9 @@ fn is_tolerated(spec: &PodSpec, taint: &Taint) -> bool {
 }
 
 fn selects(spec: &PodSpec, node: &DaemonNodeView) -> bool {
-    let labelled = spec.node_selector.iter().flatten().all(|(key, value)| node.labels.get(key) == Some(value.as_str()));
+    let has_labels = spec.node_selector.iter().flatten().all(|(key, value)| node.labels.get(key) == Some(value.as_str()));
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     let required = affinity.and_then(|affinity| affinity.required_during_scheduling_ignored_during_execution.as_ref());
     let matches = |term: &NodeSelectorTerm| matches_term(term, &node.name, &node.labels);
-    labelled && required.is_none_or(|required| required.node_selector_terms.iter().any(matches))
+    has_labels && required.is_none_or(|required| required.node_selector_terms.iter().any(matches))
 }

@@ -51,7 +51,7 @@ pub fn plan(state: &DaemonSetState) -> Plan {
     planned(&observed, &history, changes, requeue_at)
 }
 
-fn planned(observed: &Observed<'_>, history: &History<'_>, changes: Changes<'_>, look_again: Option<Timestamp>) -> Plan {
+fn planned(observed: &Observed<'_>, history: &History<'_>, changes: Changes<'_>, requeue_at: Option<Timestamp>) -> Plan {
     let mut first: Vec<Action> = write_status(observed, &status(observed, history.collision_count)).into_iter().collect();
     first.extend(changes.delete.into_iter().take(BURST_PODS).map(|(pod, reason)| delete(observed.set(), pod, reason)));
     let mut creations = creations(observed, &changes.create_on).into_iter();
@@ -61,7 +61,7 @@ fn planned(observed: &Observed<'_>, history: &History<'_>, changes: Changes<'_>,
         stages: stages(before.chain(creations).chain([history.clean_up(observed.state)])),
         events: changes.events,
         waits: changes.waits,
-        look_again,
+        requeue_at,
         ..Plan::default()
     }
 }

@@ -239,7 +239,7 @@ fn finished_pods_are_deleted_and_failed_ones_with_a_back_off() {
     let mut delays = Vec::new();
     for _ in 0..12 {
         let plan = planned(&state);
-        match plan.look_again {
+        match plan.requeue_at {
             None => state.failed_pods.record(&plan, Generation(3), state.now),
             Some(until) => {
                 assert!(plan.is_idle() || status(&plan).is_object(), "{plan}");
@@ -251,7 +251,7 @@ fn finished_pods_are_deleted_and_failed_ones_with_a_back_off() {
         }
     }
     assert_eq!(delays, [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 900]);
-    assert_eq!(planned(&state).look_again, Some(state.now + jiff::SignedDuration::from_secs(900)));
+    assert_eq!(planned(&state).requeue_at, Some(state.now + jiff::SignedDuration::from_secs(900)));
     state.set = set(&json!({"status": {"observedGeneration": 4}}));
     check(&state, &["-new-a: it has failed on node a"]);
 }
@@ -283,7 +283,7 @@ fn an_update_waits_until_new_pods_have_been_ready_for_min_ready_seconds() {
     let set = set(&json!({"spec": {"minReadySeconds": 20}}));
     let pods = |second: i64| [pod("a", NEW, &ready(second)), pod("b", OLD, &json!({}))];
     let plan = check(&state(Arc::clone(&set), &["a", "b"], &pods(90)), &["waiting for 1 pod to stay ready for 20s (minReadySeconds)"]);
-    assert_eq!(plan.look_again, Some(at(110)));
+    assert_eq!(plan.requeue_at, Some(at(110)));
     check(&state(set, &["a", "b"], &pods(80)), &["-old-b: it does not have the update revision"]);
 }
 

@@ -2,7 +2,7 @@
 //! the last complete one. This happens once for each template. The record is on the Deployment and its sets.
 
 use super::{
-    analysing,
+    analyzing,
     annotations::{self, Annotations, REVISION},
     complete,
     draft::{Draft, event},
@@ -33,7 +33,7 @@ const ROLLBACK_FAILED: &str = "RollbackFailed";
 /// The decision about a failed template.
 pub(super) enum Decision<'a> {
     /// The Deployment is rolled back.
-    GoesBack(Back<'a>),
+    RollBack(Back<'a>),
     /// The template remains, because no rollback is possible.
     Stays { hash: TemplateHash, failure: Failure, why: Stays },
 }
@@ -88,7 +88,7 @@ impl Back<'_> {
 /// The set whose failure the nodes of its pods have to confirm, if there is one.
 pub(super) fn needs_nodes<'a>(observed: &Observed<'a>) -> Option<&'a ReplicaSetView> {
     match decide(observed)? {
-        Decision::GoesBack(back) => back.is_unexplained().then_some(back.from),
+        Decision::RollBack(back) => back.is_unexplained().then_some(back.from),
         Decision::Stays { .. } => None,
     }
 }
@@ -115,14 +115,14 @@ pub(super) fn decide<'a>(observed: &Observed<'a>) -> Option<Decision<'a>> {
     let there = observed.old().map(|(_, set)| set).filter(|set| set.meta.deleted.is_none());
     let complete = there.filter_map(|set| Some((rollback::completed_revision(&set.annotations)?, set)));
     match complete.max_by_key(|(revision, _)| *revision) {
-        Some((_, to)) => Some(Decision::GoesBack(Back { from, to, hash, failure })),
+        Some((_, to)) => Some(Decision::RollBack(Back { from, to, hash, failure })),
         None => stays(hash, failure, Stays::NothingBefore),
     }
 }
 
 /// Steps with an analysis opt in to its consequences. No other annotation is required.
 fn failed_analysis(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Failure> {
-    let (outcome, message) = analysing::failure(observed, &new.annotations)?;
+    let (outcome, message) = analyzing::failure(observed, &new.annotations)?;
     Some(Failure::Analysis { reason: outcome.reason()?, message })
 }
 
@@ -157,10 +157,11 @@ fn crashing_until(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<(Time
     let deployment = observed.deployment();
     let is_asked_for =
         deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline) && record_of(deployment, &new.annotations).is_none();
-    let stand = steps::stand(observed).filter(|stand| is_asked_for && matches!(stand.step(), Step::Percent(_)))?;
+    let current_step =
+        steps::current_step(observed).filter(|current_step| is_asked_for && matches!(current_step.step(), Step::Percent(_)))?;
     let pod = observed.state.pods.get(&new.meta.uid)?.failing.as_ref()?;
     let cause = cause::of_pod(pod).filter(|cause| cause.kind == Kind::Crash)?;
-    let since = stand.position().since?.max(pod.meta.created?);
+    let since = current_step.position().since?.max(pod.meta.created?);
     let deadline = progress::deadline(deployment.spec.progress_deadline_seconds)?;
     Some((since.checked_add(deadline).ok()?, cause))
 }
@@ -174,7 +175,7 @@ fn deadline_of_success(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<
 /// When the stored status first reported that the rollout to this set is complete.
 fn completed_by_counts(deployment: &DeploymentView, set: &ReplicaSetView) -> Option<Timestamp> {
     let mut conditions = deployment.status.conditions.iter().flatten().filter(|condition| condition.type_ == PROGRESSING);
-    let progressing = conditions.next().filter(|_| progressing_says(deployment, set, NEW_AVAILABLE))?;
+    let progressing = conditions.next().filter(|_| has_progressing_reason(deployment, set, NEW_AVAILABLE))?;
     progressing.last_update_time.as_ref().map(|time| time.0)
 }
 
@@ -187,7 +188,7 @@ fn succeeds_at(observed: &Observed<'_>, new: &ReplicaSetView) -> Option<Timestam
 }
 
 /// When the success of the rollout to the new set, which is complete by its counts, is decided.
-pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
+pub(super) fn next_decision(observed: &Observed<'_>) -> Option<Timestamp> {
     let deployment = observed.deployment();
     let new = observed.new_set().filter(|new| rollback::completed_revision(&new.annotations).is_none())?;
     let fails_at = deadline_of_success(observed, new).filter(|_| deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline));
@@ -199,11 +200,11 @@ pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
 /// Whether the stored status reports that the deadline of this set's rollout has passed.
 fn has_missed_deadline(deployment: &DeploymentView, new: &ReplicaSetView) -> bool {
     let has_deadline = progress::deadline(deployment.spec.progress_deadline_seconds).is_some();
-    has_deadline && progressing_says(deployment, new, DEADLINE_EXCEEDED)
+    has_deadline && has_progressing_reason(deployment, new, DEADLINE_EXCEEDED)
 }
 
 /// Whether the stored condition `Progressing` is about this set and has this reason.
-fn progressing_says(deployment: &DeploymentView, set: &ReplicaSetView, reason: &str) -> bool {
+fn has_progressing_reason(deployment: &DeploymentView, set: &ReplicaSetView, reason: &str) -> bool {
     Subject::ReplicaSet(set.meta.name.to_string()).has_reason(&deployment.status, reason)
 }
 
@@ -307,7 +308,7 @@ pub(super) fn is_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool
     let has_steps = deployment.choices.steps.as_ref().is_ok_and(|steps| !steps.is_empty());
     let is_asked_for = has_steps || deployment.choices.auto_rollback == Ok(AutoRollback::OnDeadline);
     let is_recorded = deployment.annotations.get(REVISION) == set.annotations.get(REVISION);
-    is_asked_for && has_all && is_recorded && says_complete(observed, set)
+    is_asked_for && has_all && is_recorded && is_reported_complete(observed, set)
 }
 
 /// Whether its pods have stayed available for long enough. A set that another one replaces can only be judged by its completion.
@@ -320,10 +321,10 @@ fn has_succeeded(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
 }
 
 /// Whether the stored status reports that the rollout to this set is complete. Without a deadline, the counts decide.
-fn says_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
+fn is_reported_complete(observed: &Observed<'_>, set: &ReplicaSetView) -> bool {
     let deployment = observed.deployment();
     match progress::deadline(deployment.spec.progress_deadline_seconds) {
-        Some(_) => progressing_says(deployment, set, NEW_AVAILABLE),
+        Some(_) => has_progressing_reason(deployment, set, NEW_AVAILABLE),
         None => observed.new_set().is_some_and(|new| new.meta.uid == set.meta.uid) && complete::is_complete(observed, &deployment.status),
     }
 }
@@ -348,14 +349,14 @@ pub(super) fn events(observed: &Observed<'_>) -> Option<EventRecord> {
     let deployment = observed.deployment();
     let new = observed.new_set()?;
     let number = revision(&new.annotations);
-    let told =
+    let warning =
         |reason, message, per| Some(EventRecord { repeat: Repeat::OncePer(per), ..event(deployment, Severity::Warning, reason, message) });
     let record = record_of(deployment, &new.annotations)
         .filter(|record| has_missed_deadline(deployment, new) && rollback::completed_revision(&new.annotations) != Some(record.revision));
     if let Some(record) = record {
-        return told(ROLLBACK_FAILED, record.failure(), number.to_string());
+        return warning(ROLLBACK_FAILED, record.failure(), number.to_string());
     }
     let Some(Decision::Stays { hash, failure, why }) = decide(observed) else { return None };
     let message = format!("Revision {number} {} and stays: {why}", failure.words());
-    told("AutomaticRollbackSkipped", message, format!("{hash}/{}{}", failure.prefix(), why.word()))
+    warning("AutomaticRollbackSkipped", message, format!("{hash}/{}{}", failure.prefix(), why.word()))
 }

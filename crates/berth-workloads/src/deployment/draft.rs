@@ -21,7 +21,7 @@ pub(super) struct Draft<'a> {
     /// `None` while the stored annotations are unchanged.
     annotations: Option<Annotations>,
     /// The event of its write if the size does not change.
-    pub(super) told: Option<EventRecord>,
+    pub(super) write_event: Option<EventRecord>,
 }
 
 #[derive(PartialEq, Serialize)]
@@ -34,7 +34,7 @@ struct Written<'a> {
 
 impl<'a> Draft<'a> {
     pub(super) fn new(set: &'a ReplicaSetView) -> Self {
-        Self { set, size: i64::from(set.replicas), min_ready_seconds: set.min_ready_seconds, annotations: None, told: None }
+        Self { set, size: i64::from(set.replicas), min_ready_seconds: set.min_ready_seconds, annotations: None, write_event: None }
     }
 
     pub(super) fn annotations(&self) -> &Annotations {
@@ -81,7 +81,7 @@ impl<'a> Draft<'a> {
         let resize = || Reason::Resized { from: from.into(), to: self.size, limit: observed.limit_of(self.set, self.size) };
         let reason = if self.is_resized() { resize() } else { Reason::FollowsDeployment };
         let resized = self.is_resized().then(|| scaled(deployment, &self.set.meta.name, from.into(), self.size));
-        let success = resized.or_else(|| self.told.clone());
+        let success = resized.or_else(|| self.write_event.clone());
         Some(Action::Patch {
             target: self.set.reference(),
             subresource: None,

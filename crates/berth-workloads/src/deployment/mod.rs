@@ -1,6 +1,6 @@
 //! The Deployment controller's decisions: how many pods of which template, and how a new template replaces the old one.
 
-mod analysing;
+mod analyzing;
 pub mod annotations;
 mod auto_rollback;
 mod complete;

@@ -6,7 +6,7 @@ use super::{
     draft::event,
     observe::{Observed, observe},
     recreate, rollback, rolling, scaling, stepping,
-    steps::{self, Stand},
+    steps::{self, CurrentStep},
     work::{StatusStep, Work},
 };
 use crate::{
@@ -47,7 +47,7 @@ pub fn plan(state: &DeploymentState) -> Plan {
 fn decide(observed: &Observed<'_>) -> Plan {
     let deployment = observed.deployment();
     if deployment.meta.deleted.is_some() {
-        let mut work = Work::hands_off(observed);
+        let mut work = Work::unchanged(observed);
         work.wait(Wait::BeingDeleted { kind: "Deployment".to_owned(), name: deployment.meta.name.to_string() });
         return work.finish(StatusStep::Counts);
     }
@@ -58,7 +58,7 @@ fn decide(observed: &Observed<'_>) -> Plan {
         return if observed.new.is_some() { rollback::plan(observed, revision) } else { create_first(observed) };
     }
     match auto_rollback::decide(observed) {
-        Some(Decision::GoesBack(back)) => match auto_rollback::way_back(observed, &back) {
+        Some(Decision::RollBack(back)) => match auto_rollback::way_back(observed, &back) {
             WayBack::Now(stage) => Plan { stages: vec![stage], ..Plan::default() },
             WayBack::IfConfirmed(stages) => {
                 let mut plan = scale_or_roll_out(observed);
@@ -83,8 +83,8 @@ fn scale_or_roll_out(observed: &Observed<'_>) -> Plan {
 /// One reconcile of a rolling update, in steps if the Deployment has some.
 fn roll(observed: &Observed<'_>) -> Plan {
     let work = Work::new(observed);
-    match steps::stand(observed).filter(Stand::steers) {
-        Some(stand) => stepping::plan(work, observed, &stand),
+    match steps::current_step(observed).filter(CurrentStep::steers) {
+        Some(current_step) => stepping::plan(work, observed, &current_step),
         None => rolling::plan(work, observed),
     }
 }
@@ -151,8 +151,9 @@ fn invalid_annotations(state: &DeploymentState) -> impl Iterator<Item = EventRec
     let rollback = choices.auto_rollback.as_ref().err().map(|UnknownChoice(text)| (BERTH_AUTO_ROLLBACK, text, "\"OnDeadline\""));
     let steps = choices.steps.as_ref().err().map(|error| (BERTH_STEPS, error));
     let steps = steps.map(|(key, error)| once(state, "InvalidAnnotation", format!("{key}: {error}: it is ignored")));
-    let told = |(key, text, known)| once(state, "InvalidAnnotation", format!("{key} is {text:?}, not {known}: it is ignored"));
-    policy.into_iter().chain(rollback).map(told).chain(steps)
+    let invalid_annotation =
+        |(key, text, known)| once(state, "InvalidAnnotation", format!("{key} is {text:?}, not {known}: it is ignored"));
+    policy.into_iter().chain(rollback).map(invalid_annotation).chain(steps)
 }
 
 fn once(state: &DeploymentState, reason: &'static str, message: String) -> EventRecord {

@@ -114,7 +114,7 @@ pub fn next_check(deadline: Option<SignedDuration>, progressing: Option<&Deploym
 }
 
 /// When to requeue so that the plan finds the deadline passed. It has passed only once the time is later.
-pub(super) fn look_again(check: Check, now: Timestamp) -> Option<Timestamp> {
+pub(super) fn requeue_at(check: Check, now: Timestamp) -> Option<Timestamp> {
     let wait = match check {
         Check::None => return None,
         Check::Now => SignedDuration::from_secs(1),

@@ -112,8 +112,8 @@ fn annotations_of_new(observed: &Observed<'_>, revision: RolloutRevision) -> Ann
     let own = [(REVISION, revision.0), (DESIRED_REPLICAS, observed.size.desired), (MAX_REPLICAS, observed.size.max())];
     let mut all: Annotations = copied.chain(own.map(|(key, number)| (key.to_owned(), number.to_string()))).collect();
     records::begin(&mut all, observed, revision, None);
-    if let Some(stand) = steps::stand(observed) {
-        all.insert(BERTH_STEP.to_owned(), stand.position().value(observed.state.now));
+    if let Some(current_step) = steps::current_step(observed) {
+        all.insert(BERTH_STEP.to_owned(), current_step.position().value(observed.state.now));
     }
     all
 }

@@ -5,7 +5,7 @@ use super::{
     partial_scale,
     scale::{self, Scale},
     steering::Steering,
-    steps::{self, Stand},
+    steps::{self, CurrentStep},
     work::{StatusStep, Work},
 };
 use crate::{
@@ -36,8 +36,8 @@ fn is_of_another_size(observed: &Observed<'_>, index: usize) -> bool {
 /// has.
 pub(super) fn plan(observed: &Observed<'_>) -> Plan {
     let mut work = Work::new(observed);
-    if let Some(stand) = steered(observed) {
-        let lacking = Steering::of_new_size(observed, &stand).scale(&mut work);
+    if let Some(current_step) = steered(observed) {
+        let lacking = Steering::of_new_size(observed, &current_step).scale(&mut work);
         return work.finish(if lacking > 0 { StatusStep::Rollout } else { StatusStep::Counts });
     }
     if gives_up(observed) {
@@ -52,8 +52,8 @@ pub(super) fn plan(observed: &Observed<'_>) -> Plan {
 }
 
 /// The step that determines the size of each set.
-fn steered<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
-    steps::stand(observed).filter(Stand::steers)
+fn steered<'a>(observed: &Observed<'a>) -> Option<CurrentStep<'a>> {
+    steps::current_step(observed).filter(CurrentStep::steers)
 }
 
 /// Sizes the sets of a paused Deployment. Returns how many pods are still missing for lack of room.
@@ -65,7 +65,7 @@ pub(super) fn scale_paused(work: &mut Work<'_, '_>, observed: &Observed<'_>) -> 
     let only_if_due = steps::has_steps(observed) || observed.policy == PodReplacementPolicy::TerminationComplete;
     match steered(observed) {
         _ if only_if_due && !is_due_while_paused(observed) => 0,
-        Some(stand) => Steering::of_new_size(observed, &stand).scale(work),
+        Some(current_step) => Steering::of_new_size(observed, &current_step).scale(work),
         None => scale(work, observed),
     }
 }

@@ -9,7 +9,7 @@ use super::{
     limits::Size,
     observe::Observed,
     rolling::{self, Pods},
-    steps::Stand,
+    steps::CurrentStep,
     work::{Work, count},
 };
 use crate::{plan::Wait, rollback, view::ReplicaSetView};
@@ -29,22 +29,22 @@ pub(super) struct Steering<'o, 'a> {
 
 impl<'o, 'a> Steering<'o, 'a> {
     /// The targets of a step. If no old set can have the rest, the new one gets it, so that no step costs pods.
-    pub(super) fn new(observed: &'o Observed<'a>, stand: &Stand<'_>) -> Self {
-        Self::of_share(observed, stand.share())
+    pub(super) fn new(observed: &'o Observed<'a>, current_step: &CurrentStep<'_>) -> Self {
+        Self::of_share(observed, current_step.share())
     }
 
     /// The same for a new size of the Deployment. A new set that does not exist yet has no share, because its rollout has not begun. While
     /// the Deployment is paused, a new set gets no more pods if it was already sized for this size, or has no pods beside an active set:
     /// only the rollout adds them.
-    pub(super) fn of_new_size(observed: &'o Observed<'a>, stand: &Stand<'_>) -> Self {
+    pub(super) fn of_new_size(observed: &'o Observed<'a>, current_step: &CurrentStep<'_>) -> Self {
         let share = match observed.new {
             None => 0,
             Some(new) if observed.deployment().spec.paused => {
                 let set = observed.scale_of(new);
                 let waits_for_rollout = set.desired == Some(observed.size.desired) || set.size == 0 && !observed.active().is_empty();
-                if waits_for_rollout { stand.share().min(set.size) } else { stand.share() }
+                if waits_for_rollout { current_step.share().min(set.size) } else { current_step.share() }
             }
-            Some(_) => stand.share(),
+            Some(_) => current_step.share(),
         };
         Self::of_share(observed, share)
     }

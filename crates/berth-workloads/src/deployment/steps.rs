@@ -79,7 +79,7 @@ impl StepPosition {
 }
 
 /// What a step allows.
-pub(super) struct Stand<'a> {
+pub(super) struct CurrentStep<'a> {
     steps: &'a [Step],
     position: StepPosition,
     percent: u8,
@@ -99,7 +99,7 @@ pub(super) fn has_steps(observed: &Observed<'_>) -> bool {
 }
 
 /// Returns `None` if the rollout has no steps, or there is no rollout.
-pub(super) fn stand<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
+pub(super) fn current_step<'a>(observed: &Observed<'a>) -> Option<CurrentStep<'a>> {
     let steps = steps(observed);
     let new = observed.new_set();
     if steps.is_empty() || new.is_some_and(|new| was_complete(&new.annotations)) {
@@ -113,21 +113,21 @@ pub(super) fn stand<'a>(observed: &Observed<'a>) -> Option<Stand<'a>> {
     let percent =
         steps[..=position.index].iter().rev().find_map(|step| if let Step::Percent(percent) = step { Some(*percent) } else { None });
     let percent = percent.unwrap_or(100);
-    Some(Stand { steps, position, percent, share: steps::pods(percent, observed.size.desired) })
+    Some(CurrentStep { steps, position, percent, share: steps::pods(percent, observed.size.desired) })
 }
 
 /// Whether the rollout has steps left before the last. It is not complete then, whatever the counts.
 pub(super) fn are_left(observed: &Observed<'_>) -> bool {
-    stand(observed).is_some_and(|stand| stand.next().is_some())
+    current_step(observed).is_some_and(|current_step| current_step.next().is_some())
 }
 
 /// Records the rollout's position on the new set from the beginning, so that changes of the old sets' pods do not end the steps. Without
 /// old pods the rest is rolled out, and a later rollout starts from the first step.
 pub(super) fn keep(drafts: &mut [Draft<'_>], observed: &Observed<'_>) {
     let Some(new) = observed.new else { return };
-    match stand(observed) {
-        Some(stand) if stand.position().since.is_none() => {
-            drafts[new].annotate(BERTH_STEP, Some(&stand.position().value(observed.state.now)));
+    match current_step(observed) {
+        Some(current_step) if current_step.position().since.is_none() => {
+            drafts[new].annotate(BERTH_STEP, Some(&current_step.position().value(observed.state.now)));
         }
         None if observed.deployment().choices.steps.as_ref().is_ok_and(Vec::is_empty) => drafts[new].annotate(BERTH_STEP, None),
         _ => (),
@@ -154,7 +154,7 @@ fn goes_in_steps(observed: &Observed<'_>, position: &StepPosition) -> bool {
     position.since.is_some() || observed.old().any(|(_, set)| set.replicas > 0) || begins() && is_proven()
 }
 
-impl Stand<'_> {
+impl CurrentStep<'_> {
     pub(super) fn position(&self) -> &StepPosition {
         &self.position
     }

@@ -106,11 +106,11 @@ fn check_with(deployment: &DeploymentView, sets: &[ReplicaSetView], pods: &Left,
         (target.resource == REPLICA_SETS).then(|| format!("{}{to}{desired}{before}", target.key.name))
     };
     let actions = plan.stages.iter().flat_map(|stage| &stage.actions).filter_map(line);
-    let waits = plan.waits.iter().map(ToString::to_string).chain(plan.look_again.map(|_| "watched".to_owned()));
+    let waits = plan.waits.iter().map(ToString::to_string).chain(plan.requeue_at.map(|_| "watched".to_owned()));
     assert_eq!(actions.chain(waits).collect::<Vec<_>>(), expected);
 }
 
-fn look<R>(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind, with: impl FnOnce(&Observed<'_>) -> R) -> R {
+fn with_observed<R>(deployment: &DeploymentView, sets: &[ReplicaSetView], left: LeftBehind, with: impl FnOnce(&Observed<'_>) -> R) -> R {
     let counts = PodCounts { terminating: 40, mismatched_terminating: 2, ..PodCounts::default() };
     let state = state(deployment, sets, &Left(left, counts));
     with(&observe(&state).unwrap_or_else(|fault| panic!("{fault}")))
@@ -131,7 +131,7 @@ const LEFT: LeftBehind = LeftBehind { active: 2, terminating: 7, to_come: 0, las
 
 #[test]
 fn every_pod_that_holds_a_place_counts_against_the_limit() {
-    look(&deployment(20, None), &two(), LEFT, |observed| {
+    with_observed(&deployment(20, None), &two(), LEFT, |observed| {
         assert_eq!(
             [None, Some(0), Some(1)].map(|growing| observed.used(growing)),
             [Some(11), Some(9), Some(11)],
@@ -139,18 +139,18 @@ fn every_pod_that_holds_a_place_counts_against_the_limit() {
         );
         assert_eq!((observed.room(), observed.terminating()), (None, 8));
     });
-    look(&deployment(20, Some("TerminationComplete")), &two(), LEFT, |observed| {
+    with_observed(&deployment(20, Some("TerminationComplete")), &two(), LEFT, |observed| {
         assert_eq!([None, Some(0), Some(1)].map(|growing| observed.used(growing)), [Some(19); 3]);
         assert_eq!(observed.room(), Some(4));
     });
-    look(&deployment(10, Some("TerminationComplete")), &two(), LEFT, |observed| assert_eq!(observed.room(), Some(0)));
+    with_observed(&deployment(10, Some("TerminationComplete")), &two(), LEFT, |observed| assert_eq!(observed.room(), Some(0)));
 }
 
 #[test]
 fn terminating_pods_are_counted_by_the_status_or_else_from_the_pods() {
     let check = |status: Value, wanted: i64| {
         let sets = [set("a", 1, status, &none())];
-        look(&deployment(1, None), &sets, NO_PODS, |observed| assert_eq!(observed.terminating(), wanted));
+        with_observed(&deployment(1, None), &sets, NO_PODS, |observed| assert_eq!(observed.terminating(), wanted));
     };
     check(json!({"terminatingReplicas": 3, "observedGeneration": 1}), 3);
     check(json!({"observedGeneration": 1}), 42);
@@ -165,7 +165,7 @@ fn a_set_whose_status_is_of_another_size_holds_the_others_up() {
     };
     let lags = |set: ReplicaSetView, policy: Option<&str>| {
         let sets = [set, set_that_is_seen()];
-        look(&deployment(9, policy), &sets, LeftBehind::default(), |observed| {
+        with_observed(&deployment(9, policy), &sets, LeftBehind::default(), |observed| {
             let lagging = [None, Some(0), Some(1)].map(|growing| observed.lagging(growing).is_some_and(|set| set.meta.name == "a"));
             let is_used_known = observed.used(Some(1)).is_some();
             assert_eq!(is_used_known, !lagging[2]);
@@ -176,7 +176,9 @@ fn a_set_whose_status_is_of_another_size_holds_the_others_up() {
     assert_eq!(lags(of(2, 1), Some("TerminationComplete")), [true, true, true]);
     assert_eq!(lags(of(2, 2), None), [false; 3]);
     assert_eq!(lags(of(1, 0), None), [false; 3], "it never had another size");
-    look(&deployment(9, Some("TerminationComplete")), &[of(2, 1)], LeftBehind::default(), |observed| assert_eq!(observed.room(), Some(0)));
+    with_observed(&deployment(9, Some("TerminationComplete")), &[of(2, 1)], LeftBehind::default(), |observed| {
+        assert_eq!(observed.room(), Some(0));
+    });
 }
 
 fn set_that_is_seen() -> ReplicaSetView {
@@ -185,11 +187,11 @@ fn set_that_is_seen() -> ReplicaSetView {
 
 #[test]
 fn a_set_shrinks_while_its_status_has_more_pods_than_its_spec() {
-    look(&deployment(9, None), &two(), LEFT, |observed| {
+    with_observed(&deployment(9, None), &two(), LEFT, |observed| {
         let shrinking = [None, Some(0), Some(1)].map(|growing| observed.shrinking(growing).map(|set| set.meta.name.to_string()));
         assert_eq!(shrinking, [Some("a".to_owned()), None, Some("a".to_owned())]);
     });
-    look(&deployment(9, None), &[set_that_is_seen()], LEFT, |observed| assert!(observed.shrinking(None).is_none()));
+    with_observed(&deployment(9, None), &[set_that_is_seen()], LEFT, |observed| assert!(observed.shrinking(None).is_none()));
 }
 
 #[test]
@@ -206,7 +208,7 @@ fn sets_of_the_deployment_are_those_that_it_controls_and_selects_and_active_ones
         set("younger", 1, none(), &json!({"creationTimestamp": "2026-01-01T00:00:01Z"})),
         set("older", 2, none(), &json!({"creationTimestamp": "2026-01-01T00:00:00Z"})),
     ];
-    look(&deployment(9, None), &sets, LEFT, |observed| {
+    with_observed(&deployment(9, None), &sets, LEFT, |observed| {
         assert_eq!(observed.sets.iter().map(|set| set.meta.name.as_str()).collect::<Vec<_>>(), ["idle", "older", "younger"]);
         assert_eq!(observed.active(), [1, 2]);
         assert_eq!((observed.new, observed.old().count()), (None, 3));
@@ -222,7 +224,7 @@ fn sizes_fit_where_no_more_pods_stay_than_may_or_than_do_now() {
         sets
     };
     let fits = |desired: i64, sets: &[ReplicaSetView], active: u32, sizes: &[(usize, i64)]| {
-        look(&deployment(desired, None), sets, LeftBehind { active, ..LeftBehind::default() }, |observed| observed.fits(sizes))
+        with_observed(&deployment(desired, None), sets, LeftBehind { active, ..LeftBehind::default() }, |observed| observed.fits(sizes))
     };
     assert!(fits(9, &sets(), 0, &[(0, 6), (1, 4)]), "12 for a moment, of 12");
     assert!(!fits(8, &sets(), 0, &[(0, 6), (1, 4)]), "12 for a moment, of 11");
@@ -241,7 +243,7 @@ fn what_scaling_reads_of_a_set_is_in_its_annotations() {
         "deployment.kubernetes.io/replicaset-replicas-before-scale": "2",
     });
     let sets = [set("a", 3, none(), &json!({"annotations": annotations}))];
-    let scale = look(&deployment(9, None), &sets, LEFT, |observed| observed.scale_of(0));
+    let scale = with_observed(&deployment(9, None), &sets, LEFT, |observed| observed.scale_of(0));
     assert_eq!(scale, Scale { size: 3, desired: Some(5), max: None, before: Some(2) });
 }
 
@@ -461,17 +463,17 @@ fn old_sets_beyond_the_limit_go_when_nothing_of_theirs_is_left() {
         let mut view = deployment(1, policy);
         Arc::make_mut(&mut view.spec).revision_history_limit = Some(0);
         let old = set("a", 0, json!({"terminatingReplicas": terminating, "observedGeneration": 1}), &none());
-        look(&view, &[old], NO_PODS, |observed| super::history::clean_up(observed).len())
+        with_observed(&view, &[old], NO_PODS, |observed| super::history::clean_up(observed).len())
     };
     assert_eq!([clean_up(None, 3), clean_up(COMPLETE, 0), clean_up(COMPLETE, 3)], [1, 1, 0]);
 }
 
 #[test]
 fn counts_take_in_what_is_left_behind_and_what_is_wanted() {
-    let status = look(&deployment(20, None), &two(), LEFT, |observed| super::status::counts(observed, 7));
+    let status = with_observed(&deployment(20, None), &two(), LEFT, |observed| super::status::counts(observed, 7));
     assert_eq!((status.replicas, status.terminating_replicas, status.unavailable_replicas), (9, Some(8), 7));
     let available = [set("a", 3, has(3), &none())];
-    let status = look(&deployment(20, None), &available, NO_PODS, |observed| super::status::counts(observed, 7));
+    let status = with_observed(&deployment(20, None), &available, NO_PODS, |observed| super::status::counts(observed, 7));
     assert_eq!((status.available_replicas, status.unavailable_replicas), (3, 4));
 }
 
@@ -481,7 +483,7 @@ fn a_deployment_is_available_with_as_many_pods_as_may_not_be_missing() {
         let mut view = deployment(10, None);
         let limits = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 0, "maxUnavailable": 2}});
         Arc::make_mut(&mut view.spec).strategy = serde_json::from_value(limits).expect("a strategy");
-        look(&view, &[set("a", 10, has(count), &none())], NO_PODS, |observed| {
+        with_observed(&view, &[set("a", 10, has(count), &none())], NO_PODS, |observed| {
             let (mut conditions, status) = (super::status::Conditions::default(), super::status::counts(observed, 10));
             super::status::set_available(&mut conditions, observed, &status);
             conditions.reason("Available").to_owned()
@@ -499,7 +501,7 @@ fn a_failure_stays_as_it_was_first_recorded_until_it_is_another() {
     };
     let mut conditions = super::status::Conditions::default();
     let mut since = |sets: &[ReplicaSetView]| {
-        look(&deployment(1, None), sets, NO_PODS, |observed| super::status::set_replica_failure(&mut conditions, observed));
+        with_observed(&deployment(1, None), sets, NO_PODS, |observed| super::status::set_replica_failure(&mut conditions, observed));
         conditions.get("ReplicaFailure").and_then(|failure| Some(failure.last_update_time.as_ref()?.0.as_second()))
     };
     assert_eq!(since(&failing("True", "FailedCreate", 5)), Some(5));

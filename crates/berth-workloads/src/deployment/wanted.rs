@@ -42,5 +42,5 @@ pub fn wanted(state: &DeploymentState) -> Wanted {
 fn needs_readiness(observed: &Observed<'_>, new: &ReplicaSetView) -> bool {
     let counts = observed.state.counts(&new.meta.uid);
     let may_be_ready = counts.ready == counts.active && 0 < counts.active + counts.mismatched;
-    may_be_ready && (steps::stand(observed).is_some() || auto_rollback::is_complete(observed, new))
+    may_be_ready && (steps::current_step(observed).is_some() || auto_rollback::is_complete(observed, new))
 }

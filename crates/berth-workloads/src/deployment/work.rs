@@ -1,7 +1,7 @@
 //! Collects the decisions of one reconcile and orders their writes.
 
 use super::{
-    analysing,
+    analyzing,
     annotations::{self, REVISION, REVISION_HISTORY},
     auto_rollback,
     complete::{goal, is_complete},
@@ -66,7 +66,7 @@ pub(super) struct Work<'o, 'a> {
     /// The question of the step's analysis.
     question: Option<Question>,
     /// When the wait ends if nothing changes.
-    look_again: Option<jiff::Timestamp>,
+    requeue_at: Option<jiff::Timestamp>,
     events: Vec<EventRecord>,
 }
 
@@ -83,11 +83,11 @@ impl<'o, 'a> Work<'o, 'a> {
         records::supersede(&mut drafts, observed, number.unwrap_or_else(|| observed.new_revision()));
         steps::keep(&mut drafts, observed);
         let held = if steps::are_left(observed) { Held::AtStep } else { Held::No };
-        Self { drafts, held, ..Self::hands_off(observed) }
+        Self { drafts, held, ..Self::unchanged(observed) }
     }
 
     /// Starts without changes: a terminating Deployment does not touch its sets.
-    pub(super) fn hands_off(observed: &'o Observed<'a>) -> Self {
+    pub(super) fn unchanged(observed: &'o Observed<'a>) -> Self {
         let drafts = observed.sets.iter().map(|set| Draft::new(set)).collect();
         Self {
             observed,
@@ -98,7 +98,7 @@ impl<'o, 'a> Work<'o, 'a> {
             held: Held::No,
             at_step: None,
             question: None,
-            look_again: None,
+            requeue_at: None,
             events: Vec::new(),
         }
     }
@@ -128,13 +128,13 @@ impl<'o, 'a> Work<'o, 'a> {
 
     /// A step of the rollout waits, until this time if the wait ends by itself.
     pub(super) fn wait_at_step(&mut self, wait: Wait, until: Option<jiff::Timestamp>) {
-        (self.at_step, self.look_again) = (Some(wait.to_string()), until);
+        (self.at_step, self.requeue_at) = (Some(wait.to_string()), until);
         self.wait(wait);
     }
 
     /// Waits for pods, until this time if they do not change. The deadline is not suspended.
     pub(super) fn wait_until(&mut self, wait: Wait, until: Option<jiff::Timestamp>) {
-        self.look_again = until;
+        self.requeue_at = until;
         self.wait(wait);
     }
 
@@ -290,10 +290,10 @@ impl<'o, 'a> Work<'o, 'a> {
             events: self.events,
             waits: self.waits,
             question: self.question,
-            look_again: match step {
+            requeue_at: match step {
                 StatusStep::Counts => None,
                 StatusStep::Rollout => {
-                    let times = [look_again(self.observed, &status), self.look_again, auto_rollback::next_look(self.observed)];
+                    let times = [requeue_at(self.observed, &status), self.requeue_at, auto_rollback::next_decision(self.observed)];
                     times.into_iter().flatten().min()
                 }
             },
@@ -341,7 +341,7 @@ impl<'o, 'a> Work<'o, 'a> {
             }
             status::set_replica_failure(&mut conditions, observed);
             let new = observed.new.map(|new| &self.drafts[new]);
-            analysing::set_failed(&mut conditions, observed, new.map(Draft::annotations));
+            analyzing::set_failed(&mut conditions, observed, new.map(Draft::annotations));
             auto_rollback::set_failed(&mut conditions, observed, new);
         }
         status.conditions = conditions.into_stored();
@@ -445,13 +445,13 @@ impl<'o, 'a> Work<'o, 'a> {
     }
 }
 
-fn look_again(observed: &Observed<'_>, status: &DeploymentStatus) -> Option<jiff::Timestamp> {
+fn requeue_at(observed: &Observed<'_>, status: &DeploymentStatus) -> Option<jiff::Timestamp> {
     if is_complete(observed, status) {
         return None;
     }
     let now = observed.state.now;
     let deadline = progress::deadline(observed.deployment().spec.progress_deadline_seconds);
-    progress::look_again(progress::next_check(deadline, Conditions::of(status).get(PROGRESSING), now), now)
+    progress::requeue_at(progress::next_check(deadline, Conditions::of(status).get(PROGRESSING), now), now)
 }
 
 /// Waits for the pods of the old sets that are not deleted yet, including those that are not terminating yet.

@@ -60,7 +60,7 @@ pub fn plan(state: &DisruptionState<'_>) -> Plan {
         Err(error) => (failed(state, &error), vec![event(state, Severity::Warning, "CalculateExpectedPodCountFailed", error.to_string())]),
     };
     let deadlines = status.disrupted_pods.iter().flatten().filter_map(|(_, time)| expiry(time));
-    let look_again = deadlines.min();
+    let requeue_at = deadlines.min();
     let write = merge_patch(&state.budget.status, &status).map(|patch| Action::Patch {
         target: state.budget.reference(),
         subresource: Some(Subresource::Status),
@@ -69,7 +69,7 @@ pub fn plan(state: &DisruptionState<'_>) -> Plan {
         reason: Reason::PodsChanged,
         events: Outcome::default(),
     });
-    Plan { stages: write.into_iter().map(|action| Stage { actions: vec![action] }).collect(), events, look_again, ..Plan::default() }
+    Plan { stages: write.into_iter().map(|action| Stage { actions: vec![action] }).collect(), events, requeue_at, ..Plan::default() }
 }
 
 /// The expected number of pods, and how many of them must be healthy.
@@ -343,10 +343,10 @@ mod tests {
         let spec = json!({"minAvailable": 1});
         let granted = json!({"disruptedPods": {"p0": "2026-01-01T00:09:30Z", "p1": "2026-01-01T00:08:30Z"}});
         let first = plan_of(&budget(&spec, &granted), &pods(3, 0), &|_| None);
-        assert_eq!(first.look_again, "2026-01-01T00:10:30Z".parse().ok());
+        assert_eq!(first.requeue_at, "2026-01-01T00:10:30Z".parse().ok());
         let status = planned(&spec, &json!({}), &pods(3, 0), None);
         let again = plan_of(&budget(&spec, &status), &pods(3, 0), &|_| None);
-        assert_eq!((again.is_idle(), again.look_again), (true, None), "{again:?}");
+        assert_eq!((again.is_idle(), again.requeue_at), (true, None), "{again:?}");
     }
 
     #[test]

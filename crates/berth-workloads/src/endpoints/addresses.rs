@@ -240,17 +240,17 @@ mod tests {
     #[test]
     fn endpoints_follow_the_pods() {
         let service = service(json!({"ports": [{"port": 80, "protocol": "TCP", "targetPort": 9}]}));
-        let look = |pods: &[EndpointPodView], endpoints: Option<&EndpointsView>| {
+        let action_for = |pods: &[EndpointPodView], endpoints: Option<&EndpointsView>| {
             let plan = read_back(plan(&EndpointsState { service: Some(&service), pods: pods.iter().collect(), endpoints }));
             plan.stages.into_iter().flat_map(|stage| stage.actions).next()
         };
         let pods = [pod(0, true, None), pod(1, true, None)];
-        let Some(Action::Create { object, .. }) = look(&pods[..1], None) else { panic!("no Endpoints") };
+        let Some(Action::Create { object, .. }) = action_for(&pods[..1], None) else { panic!("no Endpoints") };
         let made = EndpointsView::decode(object.as_object().to_value().to_string().as_bytes(), Revision(9)).expect("Endpoints");
-        assert!(look(&pods[..1], Some(&made)).is_none());
-        let Some(Action::Patch { patch, .. }) = look(&pods, Some(&made)) else { panic!("no patch") };
+        assert!(action_for(&pods[..1], Some(&made)).is_none());
+        let Some(Action::Patch { patch, .. }) = action_for(&pods, Some(&made)) else { panic!("no patch") };
         assert_eq!(patch["subsets"][0]["addresses"].as_array().map(Vec::len), Some(2));
-        let Some(Action::Patch { patch, .. }) = look(&[], Some(&made)) else { panic!("no patch") };
+        let Some(Action::Patch { patch, .. }) = action_for(&[], Some(&made)) else { panic!("no patch") };
         assert_eq!(patch, json!({"subsets": null}));
     }
 

@@ -70,7 +70,7 @@ fn finished(state: &JobState) -> Plan {
         events: Outcome::default(),
     });
     let requeue_at = expires.filter(|at| state.now < *at);
-    Plan { stages: stages([releases, expiry.into_iter().collect()]), look_again: requeue_at, ..Plan::default() }
+    Plan { stages: stages([releases, expiry.into_iter().collect()]), requeue_at, ..Plan::default() }
 }
 
 fn unfinished(observed: &Observed<'_>) -> Plan {
@@ -105,7 +105,7 @@ fn unfinished(observed: &Observed<'_>) -> Plan {
         stages: stages([write_status(observed, &new, news), first].into_iter().chain(later)),
         events: too_many_succeeded(observed, &new, news).into_iter().collect(),
         waits: waits.into_iter().filter(|_| news != News::Finished).collect(),
-        look_again: [managed.requeue_at, observed.deadline().filter(|_| ending.is_none())].into_iter().flatten().min(),
+        requeue_at: [managed.requeue_at, observed.deadline().filter(|_| ending.is_none())].into_iter().flatten().min(),
         ..Plan::default()
     }
 }

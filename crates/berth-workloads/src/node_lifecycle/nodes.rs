@@ -71,7 +71,7 @@ pub fn plan(state: &NodeState<'_>) -> Plan {
     let may_be_lost_later = !is_lost && state.node.readiness() != Readiness::Unknown;
     Plan {
         stages: write.into_iter().map(|action| Stage { actions: vec![action] }).collect(),
-        look_again: may_be_lost_later.then(|| state.watched.lost_at()),
+        requeue_at: may_be_lost_later.then(|| state.watched.lost_at()),
         ..Plan::default()
     }
 }
@@ -161,7 +161,7 @@ mod tests {
             let taints = patch["spec"]["taints"].as_array().cloned().unwrap_or_default();
             written.extend(taints.iter().map(|taint| format!("{}:{}", text(taint, "key"), text(taint, "effect"))));
         }
-        (written, plan.look_again.map(Timestamp::as_second))
+        (written, plan.requeue_at.map(Timestamp::as_second))
     }
 
     #[test]

@@ -47,9 +47,9 @@ pub fn plan(state: &NodePodState<'_>) -> Plan {
         Stay::Over => true,
     };
     let deletion = leaves.then(|| delete(state));
-    let look_again = if let (Stay::Until(end), false) = (stay, leaves) { Some(end) } else { None };
+    let requeue_at = if let (Stay::Until(end), false) = (stay, leaves) { Some(end) } else { None };
     let actions = mark(state, leaves).into_iter().chain(deletion);
-    Plan { stages: actions.map(|action| Stage { actions: vec![action] }).collect(), look_again, ..Plan::default() }
+    Plan { stages: actions.map(|action| Stage { actions: vec![action] }).collect(), requeue_at, ..Plan::default() }
 }
 
 /// The shortest stay that the pod's tolerations allow.
@@ -156,7 +156,7 @@ mod tests {
     }
 
     /// The actions as text, and the time of the next reconcile.
-    fn check(pod: &BoundPodView, node: &NodeView, now: i64, expected: &[&str], look_again: Option<i64>) {
+    fn check(pod: &BoundPodView, node: &NodeView, now: i64, expected: &[&str], requeue_at: Option<i64>) {
         let plan = read_back(plan(&NodePodState { pod, node, now: at(now) }));
         let word = |action: Action| match action {
             Action::Patch { target, subresource: Some(Subresource::Status), patch, .. } => {
@@ -169,7 +169,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         let done: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).map(word).collect();
-        assert_eq!((done, plan.look_again), (expected.iter().map(|&text| text.to_owned()).collect(), look_again.map(at)));
+        assert_eq!((done, plan.requeue_at), (expected.iter().map(|&text| text.to_owned()).collect(), requeue_at.map(at)));
     }
 
     #[test]

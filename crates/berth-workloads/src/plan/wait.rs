@@ -98,7 +98,8 @@ pub enum Wait {
         at: AtStep,
     },
     /// A step of a progressive rollout lasts until an analysis has passed.
-    StepAnalysed {
+    #[serde(rename = "StepAnalysed")]
+    StepAnalyzed {
         /// The position in the steps.
         at: AtStep,
         /// The provider.
@@ -300,7 +301,7 @@ wait_kinds! {
     StepSettles: "step_settles",
     StepPaused: "step_paused",
     StepWithoutPods: "step_without_pods",
-    StepAnalysed: "step_analysed",
+    StepAnalyzed: "step_analysed",
     StepUnanswered: "step_unanswered",
     StepFailed: "step_failed",
     PodNotReady: "pod_not_ready",
@@ -354,8 +355,8 @@ impl Wait {
             Self::StepSettles { .. } => WaitKind::StepSettles,
             Self::StepPaused { .. } => WaitKind::StepPaused,
             Self::StepWithoutPods { .. } => WaitKind::StepWithoutPods,
-            Self::StepAnalysed { last: None, .. } => WaitKind::StepAnalysed,
-            Self::StepAnalysed { last: Some(_), .. } => WaitKind::StepUnanswered,
+            Self::StepAnalyzed { last: None, .. } => WaitKind::StepAnalyzed,
+            Self::StepAnalyzed { last: Some(_), .. } => WaitKind::StepUnanswered,
             Self::StepFailed { .. } => WaitKind::StepFailed,
             Self::PodNotReady { .. } => WaitKind::PodNotReady,
             Self::PodNotAvailable { .. } => WaitKind::PodNotAvailable,
@@ -396,7 +397,7 @@ impl Wait {
     /// Whether something has failed that a user should know about.
     #[must_use]
     pub fn is_failure(&self) -> bool {
-        matches!(self, Self::StepFailed { .. } | Self::StepAnalysed { last: Some(_), .. } | Self::SecondWriter(_))
+        matches!(self, Self::StepFailed { .. } | Self::StepAnalyzed { last: Some(_), .. } | Self::SecondWriter(_))
     }
 
     /// The reason of the event that the wait has begun. `None` for waits that end with a controller's next reconcile.
@@ -427,8 +428,8 @@ impl Wait {
             Self::StepLasts { .. } => Some("WaitingForStep"),
             Self::StepPaused { .. } => Some("WaitingForPromotion"),
             Self::StepWithoutPods { .. } => Some("WaitingForReplicas"),
-            Self::StepAnalysed { last: None, .. } => Some("WaitingForAnalysis"),
-            Self::StepAnalysed { last: Some(_), .. } => Some("AnalysisUnanswered"),
+            Self::StepAnalyzed { last: None, .. } => Some("WaitingForAnalysis"),
+            Self::StepAnalyzed { last: Some(_), .. } => Some("AnalysisUnanswered"),
             Self::StepFailed { .. } => Some("AnalysisFailed"),
             Self::OutdatedPodNotReady { .. } => Some("WaitingForOutdatedPod"),
             Self::ClaimLeaving { .. } => Some("WaitingForClaim"),
@@ -472,8 +473,8 @@ impl fmt::Display for Wait {
             }
             Self::StepWithoutPods { at } => write!(f, "{at}: waiting for replicas: a step without pods does not end"),
             Self::StepPaused { at } => write!(f, "{at}: waiting for `berth rollout promote deployment/{}`", at.deployment),
-            Self::StepAnalysed { at, provider, last: None } => write!(f, "{at}: waiting for an analysis by provider {provider:?}"),
-            Self::StepAnalysed { at, provider, last: Some(why) } => {
+            Self::StepAnalyzed { at, provider, last: None } => write!(f, "{at}: waiting for an analysis by provider {provider:?}"),
+            Self::StepAnalyzed { at, provider, last: Some(why) } => {
                 write!(f, "{at}: waiting for an analysis by provider {provider:?}: no answer ({why}), retrying")
             }
             Self::StepFailed { at, provider, outcome } => write!(f, "{at}: the analysis by provider {provider:?} {outcome}"),

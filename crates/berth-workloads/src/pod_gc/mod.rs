@@ -103,7 +103,7 @@ pub fn plan(state: &PodGcState<'_>) -> Plan {
     let actions: Vec<_> = all.into_iter().flat_map(|(pods, reason)| pods.into_iter().map(move |pod| remove(pod, reason.clone()))).collect();
     Plan {
         stages: if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] },
-        look_again: state.missing.values().filter_map(quarantine_end).filter(|end| *end > state.now).min(),
+        requeue_at: state.missing.values().filter_map(quarantine_end).filter(|end| *end > state.now).min(),
         ..Plan::default()
     }
 }
@@ -152,7 +152,7 @@ mod tests {
             Action::Delete { target, grace_period_seconds: Some(0), .. } => target.key.name.into(),
             other => panic!("{other:?}"),
         });
-        (names.collect(), plan.look_again)
+        (names.collect(), plan.requeue_at)
     }
 
     #[test]

@@ -48,7 +48,7 @@ pub fn plan(state: &ReplicaSetState) -> Plan {
     let actions: Vec<_> = action.into_iter().chain(status).collect();
     let stages = if actions.is_empty() { Vec::new() } else { vec![Stage { actions }] };
     let Managed { wait, deletion_age_ratios, .. } = managed;
-    Plan { stages, look_again: state.next_available_at, deletion_age_ratios, waits: wait.into_iter().collect(), ..Plan::default() }
+    Plan { stages, requeue_at: state.next_available_at, deletion_age_ratios, waits: wait.into_iter().collect(), ..Plan::default() }
 }
 
 /// The individual pods that a plan reads. All other pods only count.

@@ -67,15 +67,15 @@ impl Ranking {
         let (x, y) = (a.pod, b.pod);
         let cost = |pod: &PodView| if self.cost == DeletionCost::Counts { pod.deletion_cost } else { 0 };
         let is_available = |pod: &PodView| pod.available_at(self.min_ready_seconds).is_some_and(|since| since <= self.now);
-        told((!x.node_name.is_empty()).cmp(&!y.node_name.is_empty()), Rule::NoNode)
-            .or_else(|| told(phase_order(x.phase).cmp(&phase_order(y.phase)), Rule::NotRunning))
-            .or_else(|| told(x.ready.cmp(&y.ready), Rule::NotReady))
-            .or_else(|| told(cost(x).cmp(&cost(y)), Rule::DeletionCost { than: cost(y) }))
-            .or_else(|| told(is_available(x).cmp(&is_available(y)), Rule::NotAvailable))
-            .or_else(|| told(b.related.cmp(&a.related), Rule::Crowded { than: b.related }))
+        decisive((!x.node_name.is_empty()).cmp(&!y.node_name.is_empty()), Rule::NoNode)
+            .or_else(|| decisive(phase_order(x.phase).cmp(&phase_order(y.phase)), Rule::NotRunning))
+            .or_else(|| decisive(x.ready.cmp(&y.ready), Rule::NotReady))
+            .or_else(|| decisive(cost(x).cmp(&cost(y)), Rule::DeletionCost { than: cost(y) }))
+            .or_else(|| decisive(is_available(x).cmp(&is_available(y)), Rule::NotAvailable))
+            .or_else(|| decisive(b.related.cmp(&a.related), Rule::Crowded { than: b.related }))
             .or_else(|| if x.ready { self.by_age((x, x.ready_since), (y, y.ready_since), Rule::ReadyLater) } else { None })
-            .or_else(|| told(y.restarts.cmp(&x.restarts), Rule::Restarts { than: y.restarts }))
-            .or_else(|| told(y.sidecar_restarts.cmp(&x.sidecar_restarts), Rule::SidecarRestarts { than: y.sidecar_restarts }))
+            .or_else(|| decisive(y.restarts.cmp(&x.restarts), Rule::Restarts { than: y.restarts }))
+            .or_else(|| decisive(y.sidecar_restarts.cmp(&x.sidecar_restarts), Rule::SidecarRestarts { than: y.sidecar_restarts }))
             .or_else(|| self.by_age((x, x.meta.created), (y, y.meta.created), Rule::Newer))
     }
 
@@ -84,9 +84,8 @@ impl Ranking {
     fn by_age(&self, a: (&PodView, Option<Timestamp>), b: (&PodView, Option<Timestamp>), rule: Rule) -> Option<(Ordering, Rule)> {
         match (a.1, b.1) {
             _ if a.1 == b.1 => None,
-            (Some(of_a), Some(of_b)) => {
-                told(self.age_bucket(of_a).cmp(&self.age_bucket(of_b)), rule).or_else(|| told(a.0.meta.uid.cmp(&b.0.meta.uid), Rule::Lot))
-            }
+            (Some(of_a), Some(of_b)) => decisive(self.age_bucket(of_a).cmp(&self.age_bucket(of_b)), rule)
+                .or_else(|| decisive(a.0.meta.uid.cmp(&b.0.meta.uid), Rule::Lot)),
             (None, _) => Some((Ordering::Less, rule)),
             (_, None) => Some((Ordering::Greater, rule)),
         }
@@ -123,7 +122,7 @@ impl Ranking {
     }
 }
 
-fn told(order: Ordering, rule: Rule) -> Option<(Ordering, Rule)> {
+fn decisive(order: Ordering, rule: Rule) -> Option<(Ordering, Rule)> {
     order.is_ne().then_some((order, rule))
 }
 

@@ -228,7 +228,7 @@ fn a_set_is_requeued_when_its_next_pod_becomes_available() {
     };
     let set = set(&json!({"spec": {"replicas": 3, "minReadySeconds": 30}}));
     let plan = planned(&set, &[waits("1970-01-01T00:01:30Z"), waits("1970-01-01T00:01:20Z"), waits("1970-01-01T00:01:10Z")], None);
-    assert_eq!(plan.look_again, Timestamp::from_second(110).ok(), "the first that is not available yet");
+    assert_eq!(plan.requeue_at, Timestamp::from_second(110).ok(), "the first that is not available yet");
 }
 
 #[test]

@@ -97,7 +97,7 @@ pub fn plan(state: &ResourceQuotaState<'_>) -> Plan {
     }
     let is_right = wanted == state.quota.hard() && next_used == used;
     let stages = if is_right { Vec::new() } else { vec![Stage { actions: status_patch(state.quota, &next_used).into_iter().collect() }] };
-    Plan { stages, look_again: must_wait.then_some(settled_at), ..Plan::default() }
+    Plan { stages, requeue_at: must_wait.then_some(settled_at), ..Plan::default() }
 }
 
 fn status_patch(view: &QuotaView, used: &Amounts) -> Option<Action> {
@@ -181,7 +181,7 @@ mod tests {
             Action::Patch { target, patch, .. } if target.resource_version == Some(Revision(7)) => Some(patch["status"].clone()),
             _ => None,
         });
-        assert_eq!((patch, plan.look_again), (wanted.0, wanted.1.map(at)));
+        assert_eq!((patch, plan.requeue_at), (wanted.0, wanted.1.map(at)));
     }
 
     fn pods(number: &str) -> Value {

@@ -27,7 +27,7 @@ type Annotations = BTreeMap<String, String>;
 
 /// The decision about a template that has missed its deadline.
 enum Decision<'o> {
-    GoesBack(Back<'o>),
+    RollBack(Back<'o>),
     Stays { hash: TemplateHash, why: Stays },
 }
 
@@ -96,7 +96,7 @@ fn decide<'o>(observed: &'o Observed<'_>) -> Option<Decision<'o>> {
     let complete = others
         .filter_map(|revision| Some((rollback::completed_revision(&revision.annotations)?, &**revision, revision.template.as_deref()?)));
     match complete.max_by_key(|(completed, ..)| *completed) {
-        Some((_, to, template)) => Some(Decision::GoesBack(Back { from, to, template, hash, cause })),
+        Some((_, to, template)) => Some(Decision::RollBack(Back { from, to, template, hash, cause })),
         None => stays(hash, Stays::NothingBefore),
     }
 }
@@ -104,7 +104,7 @@ fn decide<'o>(observed: &'o Observed<'_>) -> Option<Decision<'o>> {
 /// The rollback, if it is due.
 pub(super) fn way_back(observed: &Observed<'_>) -> Option<WayBack> {
     match decide(observed)? {
-        Decision::GoesBack(back) => Some(go_back(observed, &back)),
+        Decision::RollBack(back) => Some(go_back(observed, &back)),
         Decision::Stays { .. } => None,
     }
 }
@@ -171,14 +171,15 @@ fn standing(observed: &Observed<'_>) -> String {
 pub(super) fn events(observed: &Observed<'_>, is_idle: bool) -> Option<EventRecord> {
     let set = observed.set();
     let number = observed.history.number;
-    let told = |reason, message, per| Some(EventRecord { repeat: Repeat::OncePer(per), ..event(set, Severity::Warning, reason, message) });
+    let warning =
+        |reason, message, per| Some(EventRecord { repeat: Repeat::OncePer(per), ..event(set, Severity::Warning, reason, message) });
     if let Some(record) = failed(observed) {
-        return told("RollbackFailed", record.failure(), number.to_string());
+        return warning("RollbackFailed", record.failure(), number.to_string());
     }
     let Some(Decision::Stays { hash, why }) = decide(observed) else { return None };
     if matches!(why, Stays::NoneFails) && !is_idle {
         return None;
     }
     let message = format!("Revision {number} has missed its progress deadline and stays: {why}");
-    told("AutomaticRollbackSkipped", message, format!("{hash}/{}", why.word()))
+    warning("AutomaticRollbackSkipped", message, format!("{hash}/{}", why.word()))
 }

@@ -59,11 +59,11 @@ impl History {
         let stored_count = set.status.collision_count.unwrap_or(0);
         let found = find(state, &listed);
         let number = match &found {
-            Some(Found::AsItIs(revision)) => revision.number,
+            Some(Found::Newest(revision)) => revision.number,
             Some(Found::Older(_)) | None => next_number(&listed),
         };
         let (update, write, collision_count) = match found {
-            Some(Found::AsItIs(revision)) => (revision.meta.name.to_string(), None, stored_count),
+            Some(Found::Newest(revision)) => (revision.meta.name.to_string(), None, stored_count),
             Some(Found::Older(revision)) => (revision.meta.name.to_string(), Some(Write::Raise(revision, number)), stored_count),
             None => create(state, number),
         };
@@ -164,7 +164,7 @@ fn next_number(listed: &[Arc<RevisionView>]) -> RolloutRevision {
 
 enum Found {
     /// It is the newest revision.
-    AsItIs(Arc<RevisionView>),
+    Newest(Arc<RevisionView>),
     /// It has the template, but other revisions are newer.
     Older(Arc<RevisionView>),
 }
@@ -174,10 +174,10 @@ fn find(state: &StatefulSetState, listed: &[Arc<RevisionView>]) -> Option<Found>
     let newest = listed.last()?;
     if let Some(equal) = listed.iter().rfind(|revision| *revision.data == *data) {
         let is_newest = equal.meta.uid == newest.meta.uid;
-        return Some(if is_newest { Found::AsItIs(Arc::clone(equal)) } else { Found::Older(Arc::clone(equal)) });
+        return Some(if is_newest { Found::Newest(Arc::clone(equal)) } else { Found::Older(Arc::clone(equal)) });
     }
     let same = state.gates.enabled(Gate::StatefulSetSemanticRevisionComparison) && means_the_same(newest, data);
-    same.then(|| Found::AsItIs(Arc::clone(newest)))
+    same.then(|| Found::Newest(Arc::clone(newest)))
 }
 
 /// A new revision under the first free name. An existing revision of this name with the same data is used.

@@ -37,11 +37,11 @@ pub(super) fn notes(state: &StatefulSetState, listed: &[Arc<RevisionView>], revi
     if !remembered.is_empty() {
         notes.insert(BERTH_ROLLED_BACK_TEMPLATES.to_owned(), remembered);
     }
-    if let Some(told) = set.annotations.get(BERTH_ROLLBACK)
+    if let Some(record) = set.annotations.get(BERTH_ROLLBACK)
         && let Some(template) = &revision.template
         && Record::of(&set.annotations).is_some_and(|record| record.is_about(raised.unwrap_or(revision.number), template))
     {
-        notes.insert(BERTH_ROLLBACK.to_owned(), told.clone());
+        notes.insert(BERTH_ROLLBACK.to_owned(), record.clone());
     }
     let was_complete = matches!(rollout, Rollout::Newest { progress: Some(progress) } if progress.was_complete);
     if (was_complete || is_complete(set, revision)) && rollback::completed_revision(&revision.annotations) != Some(revision.number) {

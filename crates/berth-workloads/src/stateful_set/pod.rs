@@ -19,8 +19,9 @@ use k8s_openapi::{
 pub(super) fn revision_choice(observed: &Observed<'_>, ordinal: Ordinal) -> RevisionChoice {
     // Deletions by other clients count as soon as they are observed, whether the status includes them or not. Otherwise a pod that was
     // deleted before the status update would be recreated with its old revision and deleted again, indefinitely.
-    let (told, live) = (observed.set().status.current_replicas, observed.pods().live(&observed.history.current));
-    let pod = NewPod { ordinal, start: observed.ordinals.start, current_replicas: told.min(live).into(), partition: observed.partition };
+    let (recorded, live) = (observed.set().status.current_replicas, observed.pods().live(&observed.history.current));
+    let pod =
+        NewPod { ordinal, start: observed.ordinals.start, current_replicas: recorded.min(live).into(), partition: observed.partition };
     let is_out_of_order = observed.management == PodManagement::Parallel && matches!(observed.budget, Budget::Pods(_));
     if (observed.repair == Repair::Revision || is_out_of_order) && ordinal >= observed.update_from() {
         return RevisionChoice::Update;

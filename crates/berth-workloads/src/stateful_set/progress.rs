@@ -85,7 +85,7 @@ fn deadline(observed: &Observed<'_>, progress: &Progress) -> Option<Timestamp> {
 }
 
 /// When to check whether the deadline has passed or the rollout has succeeded. `None` if that is known, or there is no deadline.
-pub(super) fn next_look(observed: &Observed<'_>) -> Option<Timestamp> {
+pub(super) fn next_check(observed: &Observed<'_>) -> Option<Timestamp> {
     let progress = progress(observed)?;
     let steady = steady(patience(observed.set())?);
     let succeeds = progress.available_since.filter(|_| !progress.succeeded).and_then(|since| since.checked_add(steady).ok());

@@ -46,17 +46,17 @@ impl Recreation {
     /// crashes. Each is recorded once for an update.
     pub(super) fn events(self, observed: &Observed<'_>) -> Vec<EventRecord> {
         let (set, stored) = (observed.set(), stored(observed));
-        let tell = |reason, message: &str| once_of(observed.history.number, event(set, Severity::Normal, reason, message.to_owned()));
-        let begun = || tell("RecreateStarted", DELETING);
+        let once = |reason, message: &str| once_of(observed.history.number, event(set, Severity::Normal, reason, message.to_owned()));
+        let begun = || once("RecreateStarted", DELETING);
         match self {
             Self::Deleting => vec![begun()],
             Self::Waiting => {
                 // Not if other clients had deleted the old pods before the update began.
                 let was_deleting = is(stored, IN_PROGRESS, DELETING) && set.status.update_revision == observed.history.update;
-                was_deleting.then(begun).into_iter().chain([tell("RecreateWaitingForTermination", WAITING)]).collect()
+                was_deleting.then(begun).into_iter().chain([once("RecreateWaitingForTermination", WAITING)]).collect()
             }
             Self::Complete if stored.is_some_and(|condition| has_reason(condition, IN_PROGRESS)) => {
-                vec![tell("RecreateCompleted", &format!("Recreated all pods with revision {}", observed.history.update))]
+                vec![once("RecreateCompleted", &format!("Recreated all pods with revision {}", observed.history.update))]
             }
             Self::None | Self::Creating { .. } | Self::Complete => Vec::new(),
         }

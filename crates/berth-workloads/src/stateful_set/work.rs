@@ -174,7 +174,7 @@ impl<'o, 'a> Work<'o, 'a> {
             stages: stages.filter(|actions| !actions.is_empty()).map(|actions| Stage { actions }).collect(),
             events: self.events,
             waits: self.waits,
-            look_again: [observed.pods().next_available_at(), progress::next_look(observed), next_failure(observed)]
+            requeue_at: [observed.pods().next_available_at(), progress::next_check(observed), next_failure(observed)]
                 .into_iter()
                 .flatten()
                 .min(),

@@ -84,12 +84,12 @@ impl Symptoms {
         }
         let init = status.init_container_statuses.iter().flatten().filter_map(|status| container(status, ContainerRole::Init));
         let main = status.container_statuses.iter().flatten().filter_map(|status| container(status, ContainerRole::Main));
-        let failed = said(status.reason.as_deref(), status.message.as_deref());
+        let failed = reason_message(status.reason.as_deref(), status.message.as_deref());
         let symptoms = Self {
             containers: init.chain(main).collect(),
-            unscheduled: scheduled.filter(|condition| condition.status == "False").map(wire::Condition::said),
+            unscheduled: scheduled.filter(|condition| condition.status == "False").map(wire::Condition::reason_message),
             scheduled_since: scheduled.filter(|condition| condition.status == "True").and_then(|condition| condition.last_transition_time),
-            unready: ready.filter(|condition| condition.status != "True").map(wire::Condition::said),
+            unready: ready.filter(|condition| condition.status != "True").map(wire::Condition::reason_message),
             failed: (failed != ReasonMessage::default()).then_some(failed),
             finalizers,
         };
@@ -98,12 +98,12 @@ impl Symptoms {
 }
 
 impl wire::Condition {
-    fn said(&self) -> ReasonMessage {
-        said(self.reason.as_deref(), self.message.as_deref())
+    fn reason_message(&self) -> ReasonMessage {
+        reason_message(self.reason.as_deref(), self.message.as_deref())
     }
 }
 
-fn said(reason: Option<&str>, message: Option<&str>) -> ReasonMessage {
+fn reason_message(reason: Option<&str>, message: Option<&str>) -> ReasonMessage {
     ReasonMessage { reason: reason.unwrap_or_default().to_owned(), message: message.unwrap_or_default().to_owned() }
 }
 
@@ -123,7 +123,7 @@ fn container(status: &ContainerStatus, role: ContainerRole) -> Option<ContainerS
     Some(ContainerSymptom {
         name: status.name.clone(),
         role,
-        waiting: waiting.map(|waiting| said(waiting.reason.as_deref(), waiting.message.as_deref())),
+        waiting: waiting.map(|waiting| reason_message(waiting.reason.as_deref(), waiting.message.as_deref())),
         ended: terminated.or(last).map(|end| Ended {
             exit_code: end.exit_code,
             reason: end.reason.clone().unwrap_or_default(),

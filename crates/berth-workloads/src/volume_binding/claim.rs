@@ -63,13 +63,13 @@ fn plan_deletion(state: &ClaimState<'_>) -> Plan {
         return Plan::default();
     }
     if !state.is_all_known {
-        return look_again(state);
+        return requeue_soon(state);
     }
     stages([let_go(claim.reference(), &claim.meta.finalizers, CLAIM_PROTECTION, Reason::ClaimUnused)])
 }
 
-fn look_again(state: &ClaimState<'_>) -> Plan {
-    Plan { look_again: Some(state.now + CACHE_CATCHES_UP), ..Plan::default() }
+fn requeue_soon(state: &ClaimState<'_>) -> Plan {
+    Plan { requeue_at: Some(state.now + CACHE_CATCHES_UP), ..Plan::default() }
 }
 
 /// Checks a bound claim: whether its volume still exists and still belongs to it.
@@ -80,10 +80,10 @@ fn plan_bound(state: &ClaimState<'_>) -> Plan {
         return lost("ClaimLost", "Bound claim has lost reference to PersistentVolume. Data on the volume is lost!");
     }
     match state.named {
-        None if !state.is_all_known => look_again(state),
+        None if !state.is_all_known => requeue_soon(state),
         None => lost("ClaimLost", "Bound claim has lost its PersistentVolume. Data on the volume is lost!"),
         Some(volume) if volume.claim_ref.is_none() || volume.is_for(claim) => plan_binding(state, volume),
-        Some(_) if !state.is_all_known => look_again(state),
+        Some(_) if !state.is_all_known => requeue_soon(state),
         Some(_) => lost("ClaimMisbound", "Two claims are bound to the same volume, this one is bound incorrectly"),
     }
 }
@@ -206,7 +206,7 @@ fn plan_provisioning(state: &ClaimState<'_>, class: &ClassView) -> Plan {
     }
     let due = state.provisioning_since + state.provision_latency;
     if state.now < due {
-        return Plan { look_again: Some(due), ..Plan::default() };
+        return Plan { requeue_at: Some(due), ..Plan::default() };
     }
     let name = name_for(claim);
     let success = about_claim(claim, Severity::Normal, "ProvisioningSucceeded", format!("Successfully provisioned volume {name}"));

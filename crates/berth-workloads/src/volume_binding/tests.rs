@@ -94,7 +94,7 @@ fn shown(plan: &Plan) -> Vec<String> {
         other => format!("{other:?}"),
     };
     let events = plan.events.iter().map(|event| format!("{}: {}", event.reason, event.message));
-    let again = plan.look_again.map(|at| format!("again at {at}"));
+    let again = plan.requeue_at.map(|at| format!("again at {at}"));
     plan.stages.iter().flat_map(|stage| &stage.actions).map(action).chain(events).chain(again).collect()
 }
 

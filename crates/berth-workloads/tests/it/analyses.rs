@@ -1,7 +1,7 @@
 //! Steps that wait for an analysis, in a model cluster. Every change is applied in every phase, with complete plans or with a crash after
 //! every write. After a crash, the next leader has no answer yet.
 
-use crate::world::{Stored, World, template};
+use crate::cluster_model::{ClusterModel, Stored, template};
 use berth_identity::RolloutRevision;
 use berth_workloads::{
     Action, Plan,
@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 const STEPS: &str = "50%, analysis, 100%";
 
 struct Story {
-    world: World,
+    model: ClusterModel,
     /// The provider's answer. `None` before the first one.
     answer: Option<Result<f64, NoAnswer>>,
     /// How many writes of a plan are executed before the controller crashes.
@@ -29,55 +29,55 @@ struct Story {
 impl Story {
     /// Four pods of template 1, complete.
     fn new(limit: usize) -> Self {
-        let world = World::new(json!({"replicas": 4, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10}));
+        let model = ClusterModel::new(json!({"replicas": 4, "progressDeadlineSeconds": 600, "revisionHistoryLimit": 10}));
         let (rollbacks, recorded_events, asked) = (Vec::new(), BTreeSet::new(), Vec::new());
-        let mut story = Self { world, answer: None, limit, rollbacks, recorded_events, asked };
+        let mut story = Self { model, answer: None, limit, rollbacks, recorded_events, asked };
         story.annotate(&json!({"berth.dev/steps": STEPS, "berth.dev/analysis-provider": "prod", "berth.dev/analysis-query": "up"}));
         story.settle();
         story
     }
 
     fn annotate(&mut self, annotations: &Value) {
-        self.world.edit(&json!({"metadata": {"annotations": annotations}}));
+        self.model.edit(&json!({"metadata": {"annotations": annotations}}));
     }
 
     fn promote(&mut self, name: &str) {
-        let promotion = self.world.promotion(name);
+        let promotion = self.model.promotion(name);
         self.annotate(&promotion);
     }
 
     fn roll_out(&mut self, number: u32) {
-        self.world.edit(&json!({"spec": {"template": template(number)}}));
+        self.model.edit(&json!({"spec": {"template": template(number)}}));
     }
 
     /// One reconcile and its consequences. Returns whether anything changed.
     fn act(&mut self) -> bool {
-        let plan = self.world.plan_deployment();
+        let plan = self.model.plan_deployment();
         self.hear(&plan);
         let question = plan.question.clone();
-        let wrote = self.world.carry_out(plan, self.limit) > 0;
+        let wrote = self.model.execute(plan, self.limit) > 0;
         if wrote && self.limit == 1 {
             // The new leader has not asked yet.
-            self.world.asked = None;
+            self.model.asked = None;
             return true;
         }
         let last = self.answer.map(|answer| answer.and_then(Answer::try_from));
-        let before = self.world.asked.clone();
-        let asked = match (question, self.world.asked.take()) {
+        let before = self.model.asked.clone();
+        let asked = match (question, self.model.asked.take()) {
             (None, _) => None,
             (Some(question), Some(asked)) if asked.question == question => Some(Asked { last, ..asked }),
             (Some(question), _) => {
                 self.asked.push(question.clone());
-                Some(Asked { question, since: self.world.now, last })
+                Some(Asked { question, since: self.model.now, last })
             }
         };
         let is_news = asked != before;
-        self.world.asked = asked;
+        self.model.asked = asked;
         wrote || is_news
     }
 
     fn hear(&mut self, plan: &Plan) {
-        let view = self.world.deployment_view();
+        let view = self.model.deployment_view();
         let waits = plan.waits.iter().filter_map(|wait| deployment::wait_event(&view, wait));
         let mut events: Vec<_> = plan.events.iter().cloned().chain(waits).collect();
         for action in plan.stages.iter().flat_map(|stage| &stage.actions).take(self.limit) {
@@ -104,10 +104,10 @@ impl Story {
     }
 
     fn others(&mut self) {
-        self.world.settle_sets();
-        self.world.ready_all();
-        self.world.gone_all();
-        self.world.settle_sets();
+        self.model.settle_sets();
+        self.model.ready_all();
+        self.model.gone_all();
+        self.model.settle_sets();
     }
 
     /// Runs until only waits remain.
@@ -117,26 +117,26 @@ impl Story {
             idle = if self.act() { 0 } else { idle + 1 };
             self.others();
             if idle > 1 {
-                let Some(at) = self.world.settles_at() else { return };
-                self.world.now = at;
+                let Some(at) = self.model.settles_at() else { return };
+                self.model.now = at;
             }
         }
-        panic!("no end: {:?}", self.world.plan_deployment());
+        panic!("no end: {:?}", self.model.plan_deployment());
     }
 
     fn pass(&mut self, seconds: i64) {
-        self.world.now += SignedDuration::from_secs(seconds);
+        self.model.now += SignedDuration::from_secs(seconds);
         self.settle();
     }
 
     fn image(&self) -> u64 {
-        image(&self.world.deployment.json["spec"]["template"])
+        image(&self.model.deployment.json["spec"]["template"])
     }
 
     /// Sizes by image, without those that are 0.
     fn sizes(&self) -> Vec<(u64, i64)> {
         let sets = self
-            .world
+            .model
             .sets
             .values()
             .map(|set| (image(&set.json["spec"]["template"]), set.json["spec"]["replicas"].as_i64().expect("a size")));
@@ -146,26 +146,26 @@ impl Story {
     }
 
     fn condition(&self, type_: &str) -> Option<[String; 3]> {
-        let conditions = self.world.deployment_view().status.conditions.unwrap_or_default();
+        let conditions = self.model.deployment_view().status.conditions.unwrap_or_default();
         let found = conditions.into_iter().find(|condition| condition.type_ == type_)?;
         Some([found.status, found.reason.unwrap_or_default(), found.message.unwrap_or_default()])
     }
 
     fn waits(&self) -> Vec<String> {
-        self.world.plan_deployment().waits.iter().map(ToString::to_string).collect()
+        self.model.plan_deployment().waits.iter().map(ToString::to_string).collect()
     }
 
     /// The recorded analysis on the set of this image.
     fn note(&self, number: u64) -> Option<Value> {
-        let set = self.world.sets.values().find(|set| image(&set.json["spec"]["template"]) == number)?;
+        let set = self.model.sets.values().find(|set| image(&set.json["spec"]["template"]) == number)?;
         serde_json::from_str(set.json["metadata"]["annotations"]["berth.dev/analysis"].as_str()?).ok()
     }
 
     fn delete_set(&mut self, number: u64) {
         let is_of = |set: &Stored| image(&set.json["spec"]["template"]) == number;
-        let Some(name) = self.world.sets.iter().find(|(_, set)| is_of(set)).map(|(name, _)| name.clone()) else { return };
-        let uid = self.world.sets.remove(&name).expect("a set").json["metadata"]["uid"].as_str().expect("a uid").to_owned();
-        self.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
+        let Some(name) = self.model.sets.iter().find(|(_, set)| is_of(set)).map(|(name, _)| name.clone()) else { return };
+        let uid = self.model.sets.remove(&name).expect("a set").json["metadata"]["uid"].as_str().expect("a uid").to_owned();
+        self.model.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
     }
 
     fn recorded_events(&self, word: &str) -> Vec<&str> {
@@ -194,12 +194,12 @@ fn a_step_waits_for_an_answer_and_goes_on_when_it_is_not_nought() {
     for limit in [usize::MAX, 1] {
         let mut story = Story::new(limit);
         story.ask();
-        let plan = story.world.plan_deployment();
+        let plan = story.model.plan_deployment();
         let question = plan.question.expect("a question");
         let Question { provider, query, namespace, deployment, revision, template_hash, step } = question.clone();
         assert_eq!([provider, query, namespace, deployment], ["prod", "up", "shop", "web"]);
         assert_eq!((revision, step), (RolloutRevision(2), 2));
-        assert!(story.world.sets.contains_key(&format!("web-{template_hash}")), "{template_hash}");
+        assert!(story.model.sets.contains_key(&format!("web-{template_hash}")), "{template_hash}");
         assert_eq!(story.waits(), [WAITS]);
         let progressing = || ["Unknown".to_owned(), "StepWaiting".to_owned(), WAITS.to_owned()];
         assert_eq!(story.condition("Progressing"), Some(progressing()));
@@ -213,7 +213,7 @@ fn a_step_waits_for_an_answer_and_goes_on_when_it_is_not_nought() {
             story.recorded_events("AnalysisPassed"),
             ["step 2 of 3, at 50%: the analysis by provider \"prod\" passed: it answered 0.97"]
         );
-        assert_eq!(story.world.plan_deployment().question, None);
+        assert_eq!(story.model.plan_deployment().question, None);
         // A template that was complete once is not analyzed.
         let asked = story.asked.len();
         story.roll_out(1);
@@ -238,7 +238,7 @@ fn an_answer_of_zero_rolls_back_and_reports_why() {
             [format!("Rolled back from revision 2, which failed its analysis, to revision 1, now 3: {failed}")]
         );
         let record: Value =
-            serde_json::from_str(story.world.deployment.json["metadata"]["annotations"]["berth.dev/rollback"].as_str().expect("a record"))
+            serde_json::from_str(story.model.deployment.json["metadata"]["annotations"]["berth.dev/rollback"].as_str().expect("a record"))
                 .expect("JSON");
         assert_eq!([&record["reason"], &record["message"]], ["analysis_failed", failed]);
         assert_eq!(story.condition("AnalysisFailed"), None, "it is of the template that is gone");
@@ -261,7 +261,7 @@ fn an_answer_of_zero_rolls_back_and_reports_why() {
 fn a_missing_answer_fails_the_analysis_after_the_progress_deadline_or_ten_minutes() {
     for (deadline, patience) in [(Some(20), 20), (Some(i32::MAX), 600)] {
         let mut story = Story::new(usize::MAX);
-        story.world.edit(&json!({"spec": {"progressDeadlineSeconds": deadline}}));
+        story.model.edit(&json!({"spec": {"progressDeadlineSeconds": deadline}}));
         story.settle();
         story.ask();
         story.answer = TIMED_OUT;
@@ -273,11 +273,11 @@ fn a_missing_answer_fails_the_analysis_after_the_progress_deadline_or_ten_minute
             assert_eq!(story.condition("Progressing").map(|[.., message]| message), Some(unanswered));
         }
         // A reader without an analysis finds the same wait in the record.
-        story.world.asked = None;
+        story.model.asked = None;
         assert_eq!(story.waits().len(), 1);
         story.settle();
-        let since = story.world.now;
-        assert_eq!(story.world.plan_deployment().look_again, Some(since + SignedDuration::from_secs(patience)));
+        let since = story.model.now;
+        assert_eq!(story.model.plan_deployment().requeue_at, Some(since + SignedDuration::from_secs(patience)));
         story.pass(patience - 1);
         assert_eq!(story.sizes(), [(1, 2), (2, 2)]);
         story.pass(1);
@@ -296,12 +296,12 @@ fn who_begins_to_ask_has_all_the_time() {
     story.pass(300);
     story.pass(299);
     // Another leader takes over, and a user pauses the rollout and resumes it.
-    story.world.asked = None;
+    story.model.asked = None;
     story.pass(599);
-    story.world.edit(&json!({"spec": {"paused": true}}));
+    story.model.edit(&json!({"spec": {"paused": true}}));
     story.pass(100_000);
-    assert_eq!(story.world.plan_deployment().question, None, "nobody is asked meanwhile");
-    story.world.edit(&json!({"spec": {"paused": null}}));
+    assert_eq!(story.model.plan_deployment().question, None, "nobody is asked meanwhile");
+    story.model.edit(&json!({"spec": {"paused": null}}));
     story.settle();
     story.pass(599);
     assert_eq!((story.sizes(), story.rollbacks.len()), (vec![(1, 2), (2, 2)], 0));
@@ -329,9 +329,9 @@ fn a_failed_analysis_without_a_former_revision_stops_the_rollout_and_reports_why
     );
     assert_eq!(story.condition("AnalysisFailed").map(|[status, ..]| status).as_deref(), Some("True"));
     // No leader asks again, even if the answer would differ.
-    (story.world.asked, story.answer) = (None, Some(Ok(1.0)));
+    (story.model.asked, story.answer) = (None, Some(Ok(1.0)));
     story.pass(100_000);
-    assert_eq!((story.sizes(), story.world.plan_deployment().question), (sizes, None));
+    assert_eq!((story.sizes(), story.model.plan_deployment().question), (sizes, None));
     // A changed query is asked.
     story.annotate(&json!({"berth.dev/analysis-query": "vector(1)"}));
     story.settle();
@@ -366,8 +366,8 @@ fn a_template_that_comes_back_is_analyzed_again() {
 fn an_answer_counts_for_what_was_asked_alone() {
     let mut story = Story::new(usize::MAX);
     story.ask();
-    let asked = story.world.asked.clone().expect("it is asked");
-    let failed = |question: Question| Asked { question, since: story.world.now, last: Some(Answer::try_from(0.0)) };
+    let asked = story.model.asked.clone().expect("it is asked");
+    let failed = |question: Question| Asked { question, since: story.model.now, last: Some(Answer::try_from(0.0)) };
     let others = [
         Question { provider: "other".to_owned(), ..asked.question.clone() },
         Question { query: "other".to_owned(), ..asked.question.clone() },
@@ -376,28 +376,28 @@ fn an_answer_counts_for_what_was_asked_alone() {
         Question { template_hash: "other".into(), ..asked.question.clone() },
     ];
     for other in others {
-        let mut world = story.world.clone();
-        world.asked = Some(failed(other));
-        let plan = world.plan_deployment();
+        let mut model = story.model.clone();
+        model.asked = Some(failed(other));
+        let plan = model.plan_deployment();
         assert_eq!((plan.is_idle(), plan.question.as_ref()), (true, Some(&asked.question)));
     }
-    let mut world = story.world.clone();
-    world.asked = Some(failed(asked.question));
-    assert!(!world.plan_deployment().is_idle());
+    let mut model = story.model.clone();
+    model.asked = Some(failed(asked.question));
+    assert!(!model.plan_deployment().is_idle());
     // If a pod fails meanwhile, no question is asked, and no answer counts.
     let new = story
-        .world
+        .model
         .set_views()
         .into_iter()
         .find(|set| {
             set.replicas == 2 && set.template.spec.as_ref().is_some_and(|spec| spec.containers[0].image.as_deref() == Some("web:2"))
         })
         .expect("a set");
-    let pod = story.world.pods.iter_mut().find(|pod| pod.meta.is_controlled_by(&new.meta.uid)).expect("a pod");
+    let pod = story.model.pods.iter_mut().find(|pod| pod.meta.is_controlled_by(&new.meta.uid)).expect("a pod");
     (pod.ready, pod.ready_since) = (false, None);
-    story.world.settle_sets();
-    story.world.asked = story.world.asked.take().map(failed_of);
-    let plan = story.world.plan_deployment();
+    story.model.settle_sets();
+    story.model.asked = story.model.asked.take().map(failed_of);
+    let plan = story.model.plan_deployment();
     assert_eq!(plan.question, None);
     assert!(!plan.waits.iter().any(|wait| wait.to_string().contains("analysis")), "{:?}", plan.waits);
 }
@@ -413,7 +413,7 @@ fn an_analysis_without_a_provider_reports_an_unknown_provider_and_fails() {
     story.annotate(&json!({"berth.dev/analysis-provider": null, "berth.dev/analysis-query": null}));
     story.ask();
     assert_eq!(
-        story.world.plan_deployment().question.map(|question| (question.provider, question.query)),
+        story.model.plan_deployment().question.map(|question| (question.provider, question.query)),
         Some((String::new(), String::new()))
     );
     story.answer = Some(Err(NoAnswer::UnknownProvider));
@@ -462,7 +462,7 @@ impl Story {
             }
             _ => self.answer = Some(Ok(0.0)),
         }
-        while self.world.asked.as_ref().is_none_or(|asked| asked.last.is_none()) {
+        while self.model.asked.as_ref().is_none_or(|asked| asked.last.is_none()) {
             self.act();
         }
         if phase == Phase::Heard {
@@ -500,17 +500,17 @@ const CHANGES: [Change; 12] = [
     Change {
         name: "paused for a while",
         make: |story| {
-            story.world.edit(&json!({"spec": {"paused": true}}));
+            story.model.edit(&json!({"spec": {"paused": true}}));
             let before = story.rollbacks.len();
             story.answer = Some(Ok(0.0));
             story.pass(3600);
             assert_eq!(story.rollbacks.len(), before, "it is paused");
-            story.world.edit(&json!({"spec": {"paused": null}}));
+            story.model.edit(&json!({"spec": {"paused": null}}));
         },
         ends: [(1, 1), (1, 1)],
     },
-    Change { name: "scaled", make: |story| story.world.edit(&json!({"spec": {"replicas": 6}})), ends: [(1, 1), (1, 1)] },
-    Change { name: "scaled down", make: |story| story.world.edit(&json!({"spec": {"replicas": 2}})), ends: [(1, 1), (1, 1)] },
+    Change { name: "scaled", make: |story| story.model.edit(&json!({"spec": {"replicas": 6}})), ends: [(1, 1), (1, 1)] },
+    Change { name: "scaled down", make: |story| story.model.edit(&json!({"spec": {"replicas": 2}})), ends: [(1, 1), (1, 1)] },
     Change { name: "a new template", make: |story| story.roll_out(3), ends: [(1, 1), (1, 2)] },
     Change { name: "undone by hand", make: |story| story.roll_out(1), ends: [(1, 0), (1, 1)] },
     Change { name: "brought back", make: |story| story.roll_out(2), ends: [(1, 1), (2, 1)] },
@@ -518,7 +518,7 @@ const CHANGES: [Change; 12] = [
         name: "restarted",
         make: |story| {
             let restarted = json!({"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "now"}}});
-            story.world.edit(&json!({"spec": {"template": restarted}}));
+            story.model.edit(&json!({"spec": {"template": restarted}}));
         },
         ends: [(1, 1), (1, 2)],
     },
@@ -527,7 +527,7 @@ const CHANGES: [Change; 12] = [
         name: "promoted",
         make: |story| {
             // A promotion contains the new set's template hash.
-            while !story.world.has_new_set() {
+            while !story.model.has_new_set() {
                 story.act();
             }
             story.promote("2/2");
@@ -537,7 +537,7 @@ const CHANGES: [Change; 12] = [
     Change { name: "another query", make: |story| story.annotate(&json!({"berth.dev/analysis-query": "down"})), ends: [(1, 1), (1, 1)] },
     Change {
         name: "another strategy",
-        make: |story| story.world.edit(&json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}})),
+        make: |story| story.model.edit(&json!({"spec": {"strategy": {"type": "Recreate", "rollingUpdate": null}}})),
         ends: [(2, 0), (1, 1)],
     },
 ];
@@ -569,9 +569,9 @@ fn a_deployment_that_is_being_deleted_asks_no_provider() {
         let mut story = Story::new(usize::MAX);
         story.reach(phase);
         let before = (story.image(), story.rollbacks.len());
-        story.world.deployment.json["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:40Z");
+        story.model.deployment.json["metadata"]["deletionTimestamp"] = json!("1970-01-12T13:46:40Z");
         story.settle();
         assert_eq!((story.image(), story.rollbacks.len()), before, "{phase:?}");
-        assert_eq!(story.world.plan_deployment().question, None, "{phase:?}");
+        assert_eq!(story.model.plan_deployment().question, None, "{phase:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! Tests of `berth-workloads` from outside: `cargo test -p berth-workloads --test it TOPIC::`.
 
 mod analyses;
+mod cluster_model;
 mod cron_jobs;
 mod jobs;
 mod plans;
@@ -10,4 +11,3 @@ mod stateful_sets;
 mod steps;
 mod vectors;
 mod way_back;
-mod world;

@@ -1,6 +1,6 @@
 //! Automatic rollback in a model cluster. Users make changes in each phase, with complete plans or with a crash after every write.
 
-use crate::world::{World, template};
+use crate::cluster_model::{ClusterModel, template};
 use berth_workloads::{
     Action, Plan,
     plan::Reason,
@@ -16,7 +16,7 @@ const KNOWN: &str = "berth.dev/rolled-back-templates";
 
 /// A model cluster, the templates that fail in it, and its history.
 struct Story {
-    world: World,
+    model: ClusterModel,
     /// Numbers of images that cannot be pulled.
     bad: Vec<u64>,
     /// How many writes of a plan are executed before the controller crashes.
@@ -35,20 +35,20 @@ fn spec() -> Value {
 impl Story {
     /// Template 1 is complete, and template 2 will fail.
     fn new(spec: Value, limit: usize) -> Self {
-        let mut world = World::new(spec);
-        world.edit(&json!({"metadata": {"annotations": {KEY: "OnDeadline"}}}));
-        let mut story = Self { world, bad: vec![2], limit, rollbacks: Vec::new(), events: Vec::new() };
+        let mut model = ClusterModel::new(spec);
+        model.edit(&json!({"metadata": {"annotations": {KEY: "OnDeadline"}}}));
+        let mut story = Self { model, bad: vec![2], limit, rollbacks: Vec::new(), events: Vec::new() };
         story.settle();
         story
     }
 
     fn act(&mut self) -> usize {
-        let plan = self.world.plan_deployment();
+        let plan = self.model.plan_deployment();
         self.note(&plan);
-        let before: i64 = self.world.sizes().values().sum();
-        let acted = self.world.carry_out(plan, self.limit);
-        let after: i64 = self.world.sizes().values().sum();
-        let replicas = self.world.deployment.json["spec"]["replicas"].as_i64().expect("a size");
+        let before: i64 = self.model.sizes().values().sum();
+        let acted = self.model.execute(plan, self.limit);
+        let after: i64 = self.model.sizes().values().sum();
+        let replicas = self.model.deployment.json["spec"]["replicas"].as_i64().expect("a size");
         assert!(after <= before.max(replicas + 1), "{after} pods wanted, before {before}, of {replicas}+1");
         acted
     }
@@ -72,20 +72,20 @@ impl Story {
 
     /// All other components act: pods of good templates become ready, those of bad ones never do.
     fn others(&mut self) {
-        self.world.settle_sets();
+        self.model.settle_sets();
         let images: BTreeMap<String, u64> =
-            self.world.sets.values().map(|set| (text(&set.json["metadata"]["uid"]), image(&set.json["spec"]["template"]))).collect();
+            self.model.sets.values().map(|set| (text(&set.json["metadata"]["uid"]), image(&set.json["spec"]["template"]))).collect();
         let waiting = || Some(ReasonMessage { reason: "ImagePullBackOff".to_owned(), message: "no such image".to_owned() });
-        for pod in &mut self.world.pods {
+        for pod in &mut self.model.pods {
             let owner = pod.meta.controller().map(|owner| owner.uid.clone()).unwrap_or_default();
             let fails = images.get(&owner).is_some_and(|image| self.bad.contains(image));
             let container = ContainerSymptom { waiting: waiting(), ..ContainerSymptom::default() };
             pod.symptoms = fails.then(|| Box::new(Symptoms { containers: vec![container], ..Symptoms::default() }));
             pod.ready = !fails && pod.is_active();
-            pod.ready_since = pod.ready.then_some(self.world.now);
+            pod.ready_since = pod.ready.then_some(self.model.now);
         }
-        self.world.gone_all();
-        self.world.settle_sets();
+        self.model.gone_all();
+        self.model.settle_sets();
     }
 
     /// Runs until only waits remain.
@@ -97,15 +97,15 @@ impl Story {
                 return;
             }
         }
-        panic!("no end: {:?}", self.world.plan_deployment());
+        panic!("no end: {:?}", self.model.plan_deployment());
     }
 
     /// Runs to the end, past each deadline that a plan waits for.
     fn run(&mut self) {
         for _ in 0..20 {
             self.settle();
-            match self.world.plan_deployment().look_again {
-                Some(at) => self.world.now = at,
+            match self.model.plan_deployment().requeue_at {
+                Some(at) => self.model.now = at,
                 None => return,
             }
         }
@@ -113,33 +113,33 @@ impl Story {
     }
 
     fn annotation(&self, key: &str) -> String {
-        text(&self.world.deployment.json["metadata"]["annotations"][key])
+        text(&self.model.deployment.json["metadata"]["annotations"][key])
     }
 
     fn condition(&self, type_: &str) -> Option<String> {
-        let conditions = self.world.deployment_view().status.conditions.unwrap_or_default();
+        let conditions = self.model.deployment_view().status.conditions.unwrap_or_default();
         conditions.into_iter().find(|condition| condition.type_ == type_)?.reason
     }
 
     fn image(&self) -> u64 {
-        image(&self.world.deployment.json["spec"]["template"])
+        image(&self.model.deployment.json["spec"]["template"])
     }
 
     /// The name of the set that has this image.
     fn set(&self, number: u64) -> Option<String> {
-        let mut sets = self.world.sets.iter().filter(|(_, set)| image(&set.json["spec"]["template"]) == number);
+        let mut sets = self.model.sets.iter().filter(|(_, set)| image(&set.json["spec"]["template"]) == number);
         sets.next().map(|(name, _)| name.clone())
     }
 
     /// Deletes the set with all its pods, as a user does.
     fn delete_set(&mut self, number: u64) {
-        let Some(set) = self.set(number).and_then(|name| self.world.sets.remove(&name)) else { return };
+        let Some(set) = self.set(number).and_then(|name| self.model.sets.remove(&name)) else { return };
         let uid = text(&set.json["metadata"]["uid"]);
-        self.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
+        self.model.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.uid != uid));
     }
 
     fn edit(&mut self, patch: &Value) {
-        self.world.edit(patch);
+        self.model.edit(patch);
     }
 
     fn roll_out(&mut self, number: u32) {
@@ -157,7 +157,7 @@ impl Story {
         if phase == Phase::Failing {
             return;
         }
-        self.world.now = self.world.plan_deployment().look_again.expect("a deadline to watch");
+        self.model.now = self.model.plan_deployment().requeue_at.expect("a deadline to watch");
         while self.condition("Progressing").as_deref() != Some("ProgressDeadlineExceeded") {
             self.act();
         }
@@ -171,7 +171,7 @@ impl Story {
             Phase::WentBack => (),
             Phase::HalfWay => {
                 self.act();
-                self.world.settle_sets();
+                self.model.settle_sets();
             }
             _ => self.settle(),
         }
@@ -221,7 +221,7 @@ const CHANGES: [Change; 11] = [
         make: |story| {
             story.edit(&json!({"spec": {"paused": true}}));
             let before = story.rollbacks.len();
-            story.world.now += SignedDuration::from_hours(1);
+            story.model.now += SignedDuration::from_hours(1);
             story.settle();
             assert_eq!(story.rollbacks.len(), before, "it is paused");
             story.edit(&json!({"spec": {"paused": null}}));
@@ -298,17 +298,17 @@ fn a_rollback_records_what_it_did_and_why() {
     story
         .edit(&json!({"metadata": {"annotations": {"kubernetes.io/change-cause": "two", "team": "a"}}, "spec": {"template": template(2)}}));
     story.run();
-    let record = Record::of(&story.world.deployment_view().annotations).expect("a record");
+    let record = Record::of(&story.model.deployment_view().annotations).expect("a record");
     assert_eq!((record.from_revision.0, record.to_revision.0, record.revision.0, record.reason.as_deref()), (2, 1, 3, Some("image_pull")));
     assert!(record.message.ends_with(" cannot pull its image: ImagePullBackOff: no such image"), "{}", record.message);
-    assert_eq!(story.annotation("deployment.kubernetes.io/revision"), "3", "as foretold");
+    assert_eq!(story.annotation("deployment.kubernetes.io/revision"), "3", "as forecast");
     assert_eq!((story.annotation("kubernetes.io/change-cause"), story.annotation("team")), (String::new(), "a".to_owned()));
     let recorded_events = story.recorded_events("AutomaticRollback");
     assert_eq!(recorded_events.len(), 1);
     let begins = "Rolled back from revision 2, which missed its progress deadline, to revision 1, now 3: web-";
     assert!(recorded_events[0].starts_with(begins), "{recorded_events:?}");
     // The sets of both revisions have the record, and all sets remember the template.
-    let of = |number: u64, key: &str| text(&story.world.sets[&story.set(number).expect("a set")].json["metadata"]["annotations"][key]);
+    let of = |number: u64, key: &str| text(&story.model.sets[&story.set(number).expect("a set")].json["metadata"]["annotations"][key]);
     assert_eq!([of(1, "berth.dev/rollback"), of(2, "berth.dev/rollback")], [record.value(), record.value()]);
     assert_eq!([of(1, KNOWN), of(2, KNOWN)], [story.annotation(KNOWN), story.annotation(KNOWN)]);
     assert_eq!([of(1, "berth.dev/completed-revision"), of(2, "berth.dev/completed-revision")], ["3", ""]);
@@ -342,7 +342,7 @@ fn a_way_back_that_fails_too_is_the_end() {
     story.run();
     story.roll_out(2);
     story.settle();
-    story.world.now = story.world.plan_deployment().look_again.expect("a deadline to watch");
+    story.model.now = story.model.plan_deployment().requeue_at.expect("a deadline to watch");
     while story.image() != 3 {
         story.act();
     }
@@ -385,7 +385,7 @@ fn a_set_that_is_being_deleted_is_no_way_back() {
     story.roll_out(2);
     story.settle();
     let name = story.set(1).expect("a set");
-    let complete = story.world.sets.get_mut(&name).expect("a set");
+    let complete = story.model.sets.get_mut(&name).expect("a set");
     assert_eq!(text(&complete.json["metadata"]["annotations"]["berth.dev/completed-revision"]), "1", "else it would be none anyway");
     // As for a deletion in the foreground, or with another component's finalizer.
     complete.json["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -398,12 +398,12 @@ fn a_set_that_is_being_deleted_is_no_way_back() {
 /// A user who sets the annotation together with the new template had no completion records before.
 #[test]
 fn what_was_complete_when_the_annotation_came_counts() {
-    let mut world = World::new(spec());
-    world.edit(&json!({"metadata": {"annotations": {"other": "1"}}}));
-    let mut story = Story { world, bad: vec![2], limit: usize::MAX, rollbacks: Vec::new(), events: Vec::new() };
+    let mut model = ClusterModel::new(spec());
+    model.edit(&json!({"metadata": {"annotations": {"other": "1"}}}));
+    let mut story = Story { model, bad: vec![2], limit: usize::MAX, rollbacks: Vec::new(), events: Vec::new() };
     story.settle();
     assert_eq!(
-        story.world.sets.values().next().expect("a set").json["metadata"]["annotations"]["berth.dev/completed-revision"],
+        story.model.sets.values().next().expect("a set").json["metadata"]["annotations"]["berth.dev/completed-revision"],
         Value::Null
     );
     story.edit(&json!({"metadata": {"annotations": {KEY: "OnDeadline"}}, "spec": {"template": template(2)}}));
@@ -430,11 +430,11 @@ fn what_going_back_would_not_help_is_named() {
     let name = story.set(2).expect("a set");
     let failure = |message: &str| json!([{"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}]);
     // Its pods were never created, so the state of its image is unknown.
-    story.world.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.name != name));
-    let set = story.world.sets.get_mut(&name).expect("a set");
+    story.model.pods.retain(|pod| pod.meta.controller().is_none_or(|owner| owner.name != name));
+    let set = story.model.sets.get_mut(&name).expect("a set");
     set.json["status"] = json!({"observedGeneration": set.json["metadata"]["generation"], "conditions": failure("exceeded quota: few")});
     while story.act() > 0 {}
-    story.world.now = story.world.plan_deployment().look_again.expect("a deadline to watch");
+    story.model.now = story.model.plan_deployment().requeue_at.expect("a deadline to watch");
     while story.act() > 0 {}
     assert_eq!((story.image(), story.rollbacks.len()), (2, 0));
     let recorded_events = story.recorded_events("AutomaticRollbackSkipped");
@@ -445,7 +445,7 @@ fn what_going_back_would_not_help_is_named() {
         "{recorded_events:?}"
     );
     // The quota has room: the pods get a new deadline, and then the image is the cause.
-    story.world.settle_sets();
+    story.model.settle_sets();
     story.act();
     assert_eq!((story.image(), story.condition("Progressing").as_deref()), (2, Some("ReplicaSetUpdated")));
     story.run();
@@ -462,12 +462,12 @@ fn a_rollout_that_waits_for_others_is_not_rolled_back() {
     story.roll_out(3);
     for _ in 0..20 {
         story.act();
-        story.world.settle_sets();
+        story.model.settle_sets();
     }
-    story.world.now = story.world.plan_deployment().look_again.expect("a deadline to watch");
+    story.model.now = story.model.plan_deployment().requeue_at.expect("a deadline to watch");
     for _ in 0..5 {
         story.act();
-        story.world.settle_sets();
+        story.model.settle_sets();
     }
     assert_eq!(story.condition("Progressing").as_deref(), Some("ProgressDeadlineExceeded"));
     assert_eq!((story.image(), story.rollbacks.len()), (3, 0));
@@ -478,16 +478,16 @@ fn a_rollout_that_waits_for_others_is_not_rolled_back() {
 #[test]
 fn a_deployment_is_scaled_while_no_node_answers_for_its_rollback() {
     let mut story = Story::new(spec(), usize::MAX);
-    story.world.edit(&json!({"spec": {"template": template(2)}}));
+    story.model.edit(&json!({"spec": {"template": template(2)}}));
     story.settle();
-    for pod in story.world.pods.iter_mut().filter(|pod| !pod.ready) {
+    for pod in story.model.pods.iter_mut().filter(|pod| !pod.ready) {
         (pod.symptoms, pod.node_name) = (None, "n1".into());
     }
-    story.world.now = story.world.plan_deployment().look_again.expect("a deadline");
+    story.model.now = story.model.plan_deployment().requeue_at.expect("a deadline");
     story.act();
-    let planned = |story: &Story| story.world.plan_deployment().stages.into_iter().flat_map(|stage| stage.actions).collect::<Vec<_>>();
+    let planned = |story: &Story| story.model.plan_deployment().stages.into_iter().flat_map(|stage| stage.actions).collect::<Vec<_>>();
     assert!(matches!(&planned(&story)[..], [Action::ConfirmNodeReady { .. }, Action::Patch { .. }]), "{:#?}", planned(&story));
-    story.world.edit(&json!({"spec": {"replicas": 9}}));
+    story.model.edit(&json!({"spec": {"replicas": 9}}));
     let planned = planned(&story);
     let sizes = planned.iter().filter(|action| matches!(action, Action::Patch { reason: Reason::Resized { .. }, .. })).count();
     assert!(sizes > 0, "{planned:#?}");

@@ -128,9 +128,9 @@ impl OwnPage {
             gates: (*server.gates).clone(),
             unheeded: None,
             forecaster: Some(PlanForecaster::shared(remote.clone())),
-            following: Following::WhenSomebodyReads,
+            following: Following::OnDemand,
             first: FirstPage::UnderWay,
-            tell: Box::new(|link| Output::Stdout.line(&format!("The page: {link}"))),
+            print_link: Box::new(|link| Output::Stdout.line(&format!("The page: {link}"))),
         };
         let rights = (!options.dashboard_as_admin).then_some(server.registry);
         let connect = {

@@ -162,7 +162,7 @@ impl Connection {
 
     /// Lists all objects of the namespace, or those with the labels.
     pub(super) async fn list(&self, resource: &GroupVersionResource, selector: Option<&str>) -> Result<Vec<Item>, Error> {
-        self.list_at(self.request(resource), &resource.plural, labelled(selector)).await
+        self.list_at(self.request(resource), &resource.plural, with_labels(selector)).await
     }
 
     /// Lists all warnings of the namespace.
@@ -172,7 +172,7 @@ impl Connection {
 
     /// Lists the objects of all namespaces, or those with the labels.
     pub(super) async fn list_everywhere(&self, resource: &GroupVersionResource, selector: Option<&str>) -> Result<Vec<Item>, Error> {
-        self.list_at(everywhere(resource), &resource.plural, labelled(selector)).await
+        self.list_at(everywhere(resource), &resource.plural, with_labels(selector)).await
     }
 
     /// Lists at most `most` objects of a namespace, or of all.
@@ -263,7 +263,7 @@ impl Connection {
 }
 
 /// The list parameters for the labels, or for all objects.
-fn labelled(selector: Option<&str>) -> ListParams {
+fn with_labels(selector: Option<&str>) -> ListParams {
     ListParams { label_selector: selector.map(str::to_owned), ..ListParams::default() }
 }
 

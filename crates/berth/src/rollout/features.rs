@@ -152,11 +152,11 @@ impl Features {
 
 /// Queries the cluster in order of reliability: the workload's status, the controllers' metrics, the server's metrics, its schema.
 pub(super) async fn find(connection: &Connection, feature: &Feature) -> Finding {
-    heeded(feature, ask(connection, feature).await)
+    corrected_by_writer(feature, ask(connection, feature).await)
 }
 
 /// Whether the controllers of a workload support the annotations of `berth.dev`: they write it, or the API server is berth's.
-pub(super) async fn heed_annotations(connection: &Connection, workload: &Found) -> bool {
+pub(super) async fn support_annotations(connection: &Connection, workload: &Found) -> bool {
     is_written_by_berth(&workload.json) || connection.text("/version").await.is_ok_and(|version| version.contains("+berth\""))
 }
 
@@ -194,7 +194,7 @@ pub(crate) async fn of_cluster(options: &ClusterOptions) -> Result<(FeatureGates
 }
 
 /// A server that does not know a feature provides no evidence about berth's controllers, if these write the workload.
-fn heeded(feature: &Feature, found: Finding) -> Finding {
+fn corrected_by_writer(feature: &Feature, found: Finding) -> Finding {
     match found.source {
         Source::Missing if feature.written_by_berth => {
             let why = "berth's controllers write this annotation, but the server does not report their features".to_owned();
@@ -376,14 +376,14 @@ mod tests {
             let workload = Found { kind: WorkloadKind::Deployment, name: "web".to_owned(), json: json.to_string() };
             let feature = Feature::needed_by(&workload).expect("a Deployment").expect("it asks for a policy");
             let missing = Finding { gate: feature.gate, enabled: false, source: Source::Missing, why: String::new() };
-            let found = heeded(&feature, missing);
+            let found = corrected_by_writer(&feature, missing);
             (found.enabled, found.note(&feature).expect("a note"))
         };
         let upstream = "podReplacementPolicy has no effect: this server does not know it".to_owned();
         assert_eq!(written_by("kube-controller-manager"), (false, upstream));
-        let (heeded, note) = written_by("berth-controller-manager");
+        let (is_enabled, note) = written_by("berth-controller-manager");
         assert!(
-            heeded && note.ends_with("on: berth's controllers write this annotation, but the server does not report their features"),
+            is_enabled && note.ends_with("on: berth's controllers write this annotation, but the server does not report their features"),
             "{note}"
         );
     }

@@ -42,11 +42,11 @@ pub(crate) fn run(options: &Rollout) -> Result<ExitCode, Box<dyn std::error::Err
         return watch::run(watch, &options.cluster);
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(carry_out(options))?;
+    runtime.block_on(execute(options))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn carry_out(options: &Rollout) -> Result<(), Error> {
+async fn execute(options: &Rollout) -> Result<(), Error> {
     match &options.verb {
         Verb::Victims(victims) => return plan::victims(victims, &options.cluster).await,
         Verb::Watch(watching) => return watch::plain(watching, &options.cluster).await,
@@ -58,12 +58,12 @@ async fn carry_out(options: &Rollout) -> Result<(), Error> {
     let found = selection.find(&connection, &options.cluster).await?;
     let mut faults = Vec::new();
     for (connection, workload) in &found {
-        faults.extend(carry_out_one(&options.verb, connection, workload).await.err());
+        faults.extend(execute_one(&options.verb, connection, workload).await.err());
     }
     Error::of_all(faults)
 }
 
-async fn carry_out_one(verb: &Verb, connection: &Connection, workload: &Found) -> Result<(), Error> {
+async fn execute_one(verb: &Verb, connection: &Connection, workload: &Found) -> Result<(), Error> {
     match verb {
         Verb::Status(options) => status::run(options, connection, workload).await,
         Verb::History(options) => history::run(options, connection, workload).await,

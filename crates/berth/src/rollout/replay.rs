@@ -56,7 +56,7 @@ impl Pace {
         }
         let due = passing.at / self.speed;
         thread::sleep(due.saturating_sub(self.began.elapsed()));
-        for (at, what) in passing.told {
+        for (at, what) in passing.reports {
             progress::warn(&format!("{:>10.1}s  {what}", at.as_secs_f64()));
         }
     }

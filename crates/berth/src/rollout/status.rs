@@ -89,15 +89,15 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
     let mut changes = changes(connection, workload)?.ready_chunks(BATCH_MAX);
     let (mut printed, mut printed_waits): (Option<RolloutStatus>, _) = (None, PrintedWaits::default());
     loop {
-        let look_again = printed.as_ref().and_then(|look| look.requeue_at);
+        let requeue_at = printed.as_ref().and_then(|status| status.requeue_at);
         let lagging = printed_waits.due().filter(|at| Timestamp::now() < *at);
-        let look_again = look_again.into_iter().chain(lagging).min();
+        let requeue_at = requeue_at.into_iter().chain(lagging).min();
         tokio::select! {
             batch = changes.next() => match batch {
                 Some(batch) => batch.into_iter().try_for_each(|seen| watched.take(seen))?,
                 None => return Ok(()),
             },
-            () = until(look_again) => (),
+            () = until(requeue_at) => (),
         }
         while let Some(feature) = watched.open_feature()? {
             let finding = features::find(connection, &feature).await;
@@ -106,36 +106,36 @@ async fn follow(options: &Status, connection: &Connection, workload: &Found) -> 
             }
             watched.features.add(finding);
         }
-        let Some(look) = watched.look(Timestamp::now())? else { continue };
-        check_revision(options, workload, &look)?;
-        if let Some(record) = overtaken(printed.as_ref(), &look) {
+        let Some(status) = watched.read_status(Timestamp::now())? else { continue };
+        check_revision(options, workload, &status)?;
+        if let Some(record) = overtaken(printed.as_ref(), &status) {
             return Err(Error::Rollout(format!("{}: {record}", workload.title())));
         }
-        print(options, connection, workload, &watched.features, printed.as_ref(), &look);
+        print(options, connection, workload, &watched.features, printed.as_ref(), &status);
         if options.output.is_none() {
-            let news = if options.watch { printed_waits.news(&look.waits, Timestamp::now()) } else { look.waits.clone() };
+            let news = if options.watch { printed_waits.news(&status.waits, Timestamp::now()) } else { status.waits.clone() };
             news.iter().for_each(|wait| line(&format!("  {wait}")));
         }
-        match look.progress.state {
+        match status.progress.state {
             RolloutStage::Failed => {
-                let hint = hint(&look, workload);
-                return Err(Error::Rollout(format!("{}{}", look.progress.message, hint.unwrap_or_default())));
+                let hint = hint(&status, workload);
+                return Err(Error::Rollout(format!("{}{}", status.progress.message, hint.unwrap_or_default())));
             }
             RolloutStage::Complete => return Ok(()),
             RolloutStage::Waiting if !options.watch => return Ok(()),
-            RolloutStage::Waiting => printed = Some(look),
+            RolloutStage::Waiting => printed = Some(status),
         }
     }
 }
 
 /// The automatic rollback that replaced the followed rollout, which has failed, whatever the outcome of the new one.
-fn overtaken<'l>(before: Option<&RolloutStatus>, look: &'l RolloutStatus) -> Option<&'l Record> {
-    look.rollback.as_ref().filter(|record| before.is_some_and(|before| before.rollback.as_ref() != Some(record)))
+fn overtaken<'l>(before: Option<&RolloutStatus>, status: &'l RolloutStatus) -> Option<&'l Record> {
+    status.rollback.as_ref().filter(|record| before.is_some_and(|before| before.rollback.as_ref() != Some(record)))
 }
 
 /// What happens after a failed rollout. Before the second revision, no rollback is possible.
-fn hint(look: &RolloutStatus, workload: &Found) -> Option<String> {
-    match (look.goes_back_to, &look.rollback, look.revision) {
+fn hint(status: &RolloutStatus, workload: &Found) -> Option<String> {
+    match (status.goes_back_to, &status.rollback, status.revision) {
         (Some(revision), _, _) => Some(format!("; it rolls back to revision {revision} automatically")),
         (None, Some(_), _) => Some("; it is the result of a rollback, and berth does not roll back again".to_owned()),
         (None, None, Some(revision)) if revision > RolloutRevision::FIRST => {
@@ -198,8 +198,8 @@ fn selector(workload: &Found) -> Result<Option<LabelSelector>, Error> {
     })
 }
 
-fn check_revision(options: &Status, workload: &Found, look: &RolloutStatus) -> Result<(), Error> {
-    match look.revision {
+fn check_revision(options: &Status, workload: &Found, status: &RolloutStatus) -> Result<(), Error> {
+    match status.revision {
         _ if options.revision == RolloutRevision::UNSET => Ok(()),
         Some(running) if running == options.revision => Ok(()),
         Some(running) => {
@@ -217,26 +217,26 @@ fn print(
     workload: &Found,
     features: &Features,
     before: Option<&RolloutStatus>,
-    look: &RolloutStatus,
+    status: &RolloutStatus,
 ) {
-    let is_new = before.is_none_or(|before| before.progress != look.progress);
+    let is_new = before.is_none_or(|before| before.progress != status.progress);
     if options.output == Some(StatusOutput::Json) {
-        let has_new_waits = before.map_or(!look.waits.is_empty(), |before| !waits::same(&before.waits, &look.waits));
+        let has_new_waits = before.map_or(!status.waits.is_empty(), |before| !waits::same(&before.waits, &status.waits));
         let (causes, pods) = before.map_or((&[] as &[_], &[] as &[_]), |before| (&*before.causes, &*before.unready_pods));
-        let has_news = has_new_waits || causes != look.causes || pods != look.unready_pods;
-        if is_new || has_news || before.is_some_and(|before| before.replicas != look.replicas) {
-            line(&report::json(&status_json::report(connection.namespace(), workload, features.findings(), look)));
+        let has_news = has_new_waits || causes != status.causes || pods != status.unready_pods;
+        if is_new || has_news || before.is_some_and(|before| before.replicas != status.replicas) {
+            line(&report::json(&status_json::report(connection.namespace(), workload, features.findings(), status)));
         }
         return;
     }
-    if is_new && look.progress.state != RolloutStage::Failed {
-        line(&look.progress.message);
+    if is_new && status.progress.state != RolloutStage::Failed {
+        line(&status.progress.message);
     }
-    if let Some(rollback) = look.rollback.as_ref().filter(|_| before.is_none_or(|before| before.rollback != look.rollback)) {
+    if let Some(rollback) = status.rollback.as_ref().filter(|_| before.is_none_or(|before| before.rollback != status.rollback)) {
         line(&format!("  {rollback}"));
     }
-    if before.map_or(!look.causes.is_empty(), |before| !same_causes(&before.causes, &look.causes)) {
-        let (first, rest) = look.causes.split_at(look.causes.len().min(1));
+    if before.map_or(!status.causes.is_empty(), |before| !same_causes(&before.causes, &status.causes)) {
+        let (first, rest) = status.causes.split_at(status.causes.len().min(1));
         first.iter().for_each(|cause| line(&format!("  {cause}")));
         rest.iter().for_each(|cause| line(&format!("  also: {cause}")));
     }

@@ -130,20 +130,20 @@ struct Feature {
 }
 
 /// Builds the report.
-pub(super) fn report<'a>(namespace: &'a str, workload: &'a Found, features: &[Finding], look: &'a RolloutStatus) -> Report<'a> {
+pub(super) fn report<'a>(namespace: &'a str, workload: &'a Found, features: &[Finding], status: &'a RolloutStatus) -> Report<'a> {
     Report {
         kind: workload.kind.name(),
         namespace,
         name: &workload.name,
-        revision: look.revision,
-        state: state(look.progress.state),
-        message: &look.progress.message,
-        phase: look.phase.map(phase),
-        rollback: look.rollback.as_ref().map(rolled_back),
-        replicas: pods(look.replicas),
-        causes: look.causes.iter().map(in_the_way).collect(),
-        waits: look.waits.iter().map(waiting).collect(),
-        unready_pods: look.unready_pods.iter().map(|pod| UnreadyPod { name: &pod.name, reasons: &pod.reasons }).collect(),
+        revision: status.revision,
+        state: state(status.progress.state),
+        message: &status.progress.message,
+        phase: status.phase.map(phase),
+        rollback: status.rollback.as_ref().map(rolled_back),
+        replicas: pods(status.replicas),
+        causes: status.causes.iter().map(in_the_way).collect(),
+        waits: status.waits.iter().map(waiting).collect(),
+        unready_pods: status.unready_pods.iter().map(|pod| UnreadyPod { name: &pod.name, reasons: &pod.reasons }).collect(),
         features: features.iter().map(feature).collect(),
     }
 }
@@ -227,9 +227,9 @@ mod tests {
         }
     }
 
-    fn text(features: &[Finding], look: &RolloutStatus) -> String {
+    fn text(features: &[Finding], status: &RolloutStatus) -> String {
         let workload = Found { kind: WorkloadKind::StatefulSet, name: "db".to_owned(), json: String::new() };
-        json(&report("shop", &workload, features, look))
+        json(&report("shop", &workload, features, status))
     }
 
     /// Users' programs read this format, so a change of it is an interface change.

@@ -263,7 +263,7 @@ impl<'a> WatchedWorkload<'a> {
     ///
     /// # Errors
     /// The workload no longer exists, or has another kind.
-    pub(super) fn look(&mut self, now: Timestamp) -> Result<Option<RolloutStatus>, Error> {
+    pub(super) fn read_status(&mut self, now: Timestamp) -> Result<Option<RolloutStatus>, Error> {
         if self.is_awaited() {
             return Ok(None);
         }

@@ -29,7 +29,7 @@ impl Leading {
         let (told, lost) = (faults.clone(), faults.clone());
         let lead = async move {
             match leader.hold(stopped.map(drop)).await {
-                End::Told => leader.release().await,
+                End::Stopped => leader.release().await,
                 End::Lost => {
                     lost.report(format!(
                         "another server has the lease {}/{} now: its controllers are the leaders, and this server ends",

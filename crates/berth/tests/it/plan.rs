@@ -114,7 +114,7 @@ async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
     let client = client(kubeconfig).await;
     let forecast = plan(kubeconfig, &["deployment/web", "--image", "main=web:2"])["forecast"].clone();
     assert_eq!((&forecast["supposed"]["controllers"], &forecast["supposed"]["missing"]), (&json!(controllers), &json!([])));
-    let foretold = forecast_sizes(&forecast);
+    let expected = forecast_sizes(&forecast);
 
     let sets = watcher(Api::<ReplicaSet>::default_namespaced(client.clone()), watcher::Config::default()).applied_objects();
     pin_mut!(sets);
@@ -122,17 +122,17 @@ async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
     let first = sets.next().await.unwrap().unwrap();
     let mut known = BTreeMap::from([(first.name_any(), 3)]);
     // Other controllers compute another hash for the name of the new ReplicaSet.
-    let coming = foretold.keys().find(|name| **name != first.name_any()).cloned().unwrap_or_default();
+    let coming = expected.keys().find(|name| **name != first.name_any()).cloned().unwrap_or_default();
     let mut seen: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
     let began = Instant::now();
     let patch = json!({"spec": {"template": {"spec": {"containers": [{"name": "main", "image": "web:2"}]}}}});
     Api::<Deployment>::default_namespaced(client).patch("web", &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
     let are_all_seen = |seen: &BTreeMap<String, Vec<(Duration, i64)>>| {
-        foretold.iter().all(|(name, changes)| {
+        expected.iter().all(|(name, changes)| {
             seen.get(name).and_then(|seen| seen.last()).map(|(_, size)| size) == changes.last().map(|(_, size)| size)
         })
     };
-    assert!(!foretold.is_empty(), "{forecast}");
+    assert!(!expected.is_empty(), "{forecast}");
     while !are_all_seen(&seen) {
         let set = tokio::time::timeout(common::PATIENCE, sets.next()).await.unwrap().unwrap().unwrap();
         let size = i64::from(set.spec.as_ref().unwrap().replicas.unwrap());
@@ -141,13 +141,13 @@ async fn comes_true(kubeconfig: &Path, controllers: &str, context: &str) {
             seen.entry(name).or_default().push((began.elapsed(), size));
         }
     }
-    for (name, changes) in &foretold {
+    for (name, changes) in &expected {
         let seen = &seen[name];
         let sizes: Vec<i64> = seen.iter().map(|(_, size)| *size).collect();
         let legs = legs(changes, if *name == first.name_any() { 3 } else { 0 }, BURST);
         assert!(is_as_forecast(&sizes, &legs), "{context} {name}: {seen:?} {changes:?}");
-        let (last_seen, last_foretold) = (seen.last().unwrap().0, changes.last().unwrap().0);
-        assert!(last_foretold < last_seen + BURST && last_seen < last_foretold + LATE, "{context} {name}: {seen:?} {changes:?}");
+        let (last_seen, last_expected) = (seen.last().unwrap().0, changes.last().unwrap().0);
+        assert!(last_expected < last_seen + BURST && last_seen < last_expected + LATE, "{context} {name}: {seen:?} {changes:?}");
     }
 }
 

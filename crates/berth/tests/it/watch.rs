@@ -7,7 +7,7 @@
 mod screen;
 
 use crate::common::{Berth, deployment, terminal::Terminal, until, up};
-use berth_terminal::{Colours, Location, WatchState};
+use berth_terminal::{Colors, Location, WatchState};
 use screen::Screen;
 use std::{
     env,
@@ -65,7 +65,7 @@ const PANICS: &str = "BERTH_TEST_PANICS";
 fn in_a_process_of_its_own_a_thread_panics_while_the_terminal_is_taken() {
     let Ok(thread) = env::var(PANICS) else { return };
     let mut screen = Screen::enter().unwrap();
-    screen.draw(&WatchState::new("a cluster".to_owned(), Location::List, String::new()), Colours::Off).unwrap();
+    screen.draw(&WatchState::new("a cluster".to_owned(), Location::List, String::new()), Colors::Off).unwrap();
     stdin().read_exact(&mut [0]).unwrap();
     if thread == "own" {
         panic!("it fell over its own feet");

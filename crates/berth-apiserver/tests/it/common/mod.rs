@@ -230,7 +230,7 @@ impl TestServer {
         assert_eq!(answer.code, 201, "{}", answer.text());
     }
 
-    pub(crate) async fn nobody(&self) -> Client {
+    pub(crate) async fn anonymous(&self) -> Client {
         Client::connect(self, None, Protocol::Http1).await
     }
 }

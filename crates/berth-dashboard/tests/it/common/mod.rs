@@ -40,7 +40,7 @@ type Stored = BTreeMap<(ApiName, ObjectKey), (Value, u64)>;
 pub(crate) struct Canned {
     stored: Mutex<Stored>,
     revision: AtomicU64,
-    told: broadcast::Sender<(ApiName, ObjectKey)>,
+    changes: broadcast::Sender<(ApiName, ObjectKey)>,
     /// The received patches, each with its object's name.
     pub(crate) patches: Mutex<Vec<(String, Value)>>,
     /// The number of requests.
@@ -59,7 +59,7 @@ impl Canned {
         Self {
             stored: Mutex::default(),
             revision: AtomicU64::new(1),
-            told: broadcast::channel(65_536).0,
+            changes: broadcast::channel(65_536).0,
             patches: Mutex::default(),
             asked: AtomicU64::new(0),
             forbidden: forbidden.to_vec(),
@@ -71,7 +71,7 @@ impl Canned {
         let revision = self.revision.fetch_add(1, Ordering::SeqCst) + 1;
         let key = key(&object);
         self.stored.lock().unwrap().insert((plural.clone(), key.clone()), (object, revision));
-        let _ = self.told.send((plural, key));
+        let _ = self.changes.send((plural, key));
     }
 
     /// Returns an object by name, in any namespace.
@@ -108,7 +108,7 @@ impl Cluster for Shared {
         if all.forbidden.contains(&&*plural) {
             return stream::pending().boxed();
         }
-        let told = all.told.subscribe();
+        let changes = all.changes.subscribe();
         let first: Vec<Change> = {
             let stored = all.stored.lock().unwrap();
             let own = stored.iter().filter(|((of, _), _)| *of == plural);
@@ -116,12 +116,12 @@ impl Cluster for Shared {
             let end = Change::Synced(Revision(all.revision.load(Ordering::SeqCst)));
             [Change::Restarted].into_iter().chain(applied).chain([end]).collect()
         };
-        let later = stream::unfold((told, all, plural), |(mut told, all, plural)| async move {
+        let later = stream::unfold((changes, all, plural), |(mut changes, all, plural)| async move {
             loop {
-                let (of, key) = told.recv().await.ok()?;
+                let (of, key) = changes.recv().await.ok()?;
                 if of == plural {
                     let change = all.change(of, key);
-                    return Some((change, (told, all, plural)));
+                    return Some((change, (changes, all, plural)));
                 }
             }
         });
@@ -237,7 +237,7 @@ pub(crate) struct Running {
     pub(crate) machine: Arc<Machine>,
     pub(crate) link: String,
     /// Further printed links.
-    pub(crate) told: Arc<Mutex<Vec<String>>>,
+    pub(crate) printed_links: Arc<Mutex<Vec<String>>>,
     /// Stops the dashboard.
     pub(crate) stop: oneshot::Sender<()>,
     pub(crate) serving: JoinHandle<()>,
@@ -270,7 +270,7 @@ pub(crate) async fn start(cluster: Canned) -> Running {
 
 /// Starts a dashboard as `berth up` does: it reads nothing before a user signs in, and opens the rollout under way.
 pub(crate) async fn start_own(cluster: Canned) -> Running {
-    start_with(cluster, Following::WhenSomebodyReads, FirstPage::UnderWay, 0).await
+    start_with(cluster, Following::OnDemand, FirstPage::UnderWay, 0).await
 }
 
 /// Starts a dashboard for a cluster whose controllers do not support berth's fields.
@@ -288,8 +288,8 @@ async fn start_as(cluster: Canned, (following, first): (Following, FirstPage), d
     let machine = Arc::new(Machine { runtime: Handle::current(), now: AtomicI64::new(600_000), count: AtomicU64::new(drawn) });
     let env = Env { clock: machine.clone(), rng: machine.clone(), spawner: machine.clone() };
     let cluster = Arc::new(cluster);
-    let told = Arc::<Mutex<Vec<String>>>::default();
-    let telling = Arc::clone(&told);
+    let printed_links = Arc::<Mutex<Vec<String>>>::default();
+    let links = Arc::clone(&printed_links);
     let options = Options {
         bind: "127.0.0.1:0".parse().unwrap(),
         tls: None,
@@ -300,7 +300,7 @@ async fn start_as(cluster: Canned, (following, first): (Following, FirstPage), d
         forecaster: None,
         following,
         first,
-        tell: Box::new(move |link| telling.lock().unwrap().push(link.to_owned())),
+        print_link: Box::new(move |link| links.lock().unwrap().push(link.to_owned())),
     };
     let dashboard = Dashboard::bind(options, Arc::new(Shared(Arc::clone(&cluster))), env).await.unwrap();
     let (address, link) = (dashboard.local_addr(), dashboard.link());
@@ -311,7 +311,7 @@ async fn start_as(cluster: Canned, (following, first): (Following, FirstPage), d
             futures::future::pending::<()>().await;
         }
     }));
-    Running { address, cluster, machine, link, told, stop, serving }
+    Running { address, cluster, machine, link, printed_links, stop, serving }
 }
 
 impl Running {

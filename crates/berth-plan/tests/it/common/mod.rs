@@ -22,7 +22,7 @@ pub(crate) fn suppositions(start: u64, stop: u64) -> Suppositions {
     Suppositions { start: Some(Duration::from_secs(start)), stop: Some(Duration::from_secs(stop)), ..Suppositions::default() }
 }
 
-pub(crate) fn foretell(objects: Vec<Value>, change: &Change) -> Forecast {
+pub(crate) fn forecast_change(objects: Vec<Value>, change: &Change) -> Forecast {
     forecast(&Snapshot::of_documents(objects), change, &suppositions(5, 20)).expect("a forecast")
 }
 

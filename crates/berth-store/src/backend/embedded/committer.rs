@@ -97,12 +97,12 @@ pub(super) struct Committer<D> {
     /// The health that callers read.
     health: Arc<Mutex<Health>>,
     /// Commits of which not all watchers know.
-    untold: usize,
+    unreported: usize,
 }
 
 impl<D: Durable> Committer<D> {
     pub(super) fn new(engine: D, shared: Arc<Shared>, waiting: Receiver<Request>, health: Arc<Mutex<Health>>) -> Self {
-        Self { engine, shared, waiting, health, untold: 0 }
+        Self { engine, shared, waiting, health, unreported: 0 }
     }
 
     /// Until the store is closed. Gives the engine back.
@@ -142,17 +142,17 @@ impl<D: Durable> Committer<D> {
                 }
             }
         }
-        if self.untold == 0 {
+        if self.unreported == 0 {
             return self.waiting.recv().ok();
         }
-        if self.untold < PROGRESS_COMMITS_MAX {
+        if self.unreported < PROGRESS_COMMITS_MAX {
             match self.waiting.recv_timeout(PROGRESS_AFTER) {
                 Ok(request) => return Some(request),
                 Err(RecvTimeoutError::Disconnected) => return None,
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
-        self.untold = 0;
+        self.unreported = 0;
         self.shared.notify_all();
         self.waiting.recv().ok()
     }
@@ -217,7 +217,7 @@ impl<D: Durable> Committer<D> {
         self.record(committed.as_ref().err().map(CommitError::source));
         committed?;
         self.shared.publish(commits);
-        self.untold += 1;
+        self.unreported += 1;
         Ok(())
     }
 }
@@ -462,15 +462,15 @@ mod tests {
     #[test]
     fn under_load_watchers_of_unchanged_resources_receive_progress_every_64_commits() {
         let (requests, mut committer) = committer(usize::MAX);
-        let untold: Vec<_> = (0..130)
+        let unreported: Vec<_> = (0..130)
             .map(|number| {
                 drop(ask(&requests, &format!("/{number}"), Expected::Absent));
                 let batch = committer.next_batch().expect("one waits");
-                let untold = committer.untold;
+                let unreported = committer.unreported;
                 committer.commit(batch.commits);
-                untold
+                unreported
             })
             .collect();
-        assert_eq!(untold, (0..130).map(|number| number % 64).collect::<Vec<_>>());
+        assert_eq!(unreported, (0..130).map(|number| number % 64).collect::<Vec<_>>());
     }
 }

@@ -201,14 +201,14 @@ impl Store for EtcdStore {
         if writes.is_empty() {
             return ready(Ok(Vec::new())).boxed();
         }
-        let (tell, told) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         let (writer, key) = (Arc::clone(&self.writer), writes[0].key.clone());
         let task = async move {
             // A caller that no longer waits has chosen not to know.
-            _ = tell.send(writer.commit(writes).await);
+            _ = sender.send(writer.commit(writes).await);
         };
         self.env.spawner.spawn("etcd-write", task.boxed());
-        told.map(|told| told.unwrap_or_else(|_| Err(WriteError::Unknown { key, cause: "the store is closed".into() }))).boxed()
+        answer.map(|answer| answer.unwrap_or_else(|_| Err(WriteError::Unknown { key, cause: "the store is closed".into() }))).boxed()
     }
 
     fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, ReadError> {

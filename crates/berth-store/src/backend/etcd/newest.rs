@@ -31,13 +31,13 @@ impl Newest {
     }
 
     pub(super) fn ask(self: &Arc<Self>) -> impl Future<Output = Answer> + Send + use<> {
-        let (tell, told) = oneshot::channel();
+        let (sender, answer) = oneshot::channel();
         let mut waiting = self.waiting();
-        waiting.next.push(tell);
+        waiting.next.push(sender);
         if !mem::replace(&mut waiting.asks, true) {
             self.spawner.spawn("etcd-revision", Arc::clone(self).answer().boxed());
         }
-        told.map(|told| told.unwrap_or_else(|_| Err(EtcdError::Unreachable("the store is closed".into()))))
+        answer.map(|answer| answer.unwrap_or_else(|_| Err(EtcdError::Unreachable("the store is closed".into()))))
     }
 
     async fn answer(self: Arc<Self>) {

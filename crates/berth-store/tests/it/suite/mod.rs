@@ -269,16 +269,16 @@ fn making(key: Key, value: &'static str) -> Write {
 }
 
 fn a_write_is_seen_at_once(open: Open) {
-    let world = TestStore::new(open);
-    let store = &*world.store;
-    assert_eq!(world.newest(), 0);
-    assert_eq!(world.create(&pod("a"), "1"), 1);
-    assert_eq!(world.update(&pod("a"), "2"), 2);
+    let test_store = TestStore::new(open);
+    let store = &*test_store.store;
+    assert_eq!(test_store.newest(), 0);
+    assert_eq!(test_store.create(&pod("a"), "1"), 1);
+    assert_eq!(test_store.update(&pod("a"), "2"), 2);
     let entry = get(store, &pod("a")).expect("just written");
-    assert_eq!((entry.create_revision, entry.mod_revision, &*entry.value), (world.at(1), world.at(2), &b"2"[..]));
+    assert_eq!((entry.create_revision, entry.mod_revision, &*entry.value), (test_store.at(1), test_store.at(2), &b"2"[..]));
     assert_eq!(&*entry.header.uid, "2");
-    assert_eq!(world.delete(&pod("a")), 3);
-    assert_eq!(world.newest(), 3);
+    assert_eq!(test_store.delete(&pod("a")), 3);
+    assert_eq!(test_store.newest(), 3);
     assert!(get(store, &pod("a")).is_none());
 }
 
@@ -290,355 +290,362 @@ fn conflict_of<T: std::fmt::Debug>(result: Result<T, WriteError>) -> Revision {
 }
 
 fn a_put_must_find_what_it_expects(open: Open) {
-    let world = TestStore::new(open);
-    let store = &*world.store;
+    let test_store = TestStore::new(open);
+    let store = &*test_store.store;
     assert_eq!(conflict_of(put(store, &pod("a"), "x", Expected::At(Revision(1)))), Revision(0));
-    world.create(&pod("a"), "1");
-    assert_eq!(conflict_of(put(store, &pod("a"), "x", Expected::Absent)), world.at(1));
-    world.update(&pod("a"), "2");
-    assert_eq!(conflict_of(put(store, &pod("a"), "x", Expected::At(world.at(1)))), world.at(2));
-    assert_eq!(world.show(PODS), "a=2@2");
-    assert_eq!(world.newest(), 2);
+    test_store.create(&pod("a"), "1");
+    assert_eq!(conflict_of(put(store, &pod("a"), "x", Expected::Absent)), test_store.at(1));
+    test_store.update(&pod("a"), "2");
+    assert_eq!(conflict_of(put(store, &pod("a"), "x", Expected::At(test_store.at(1)))), test_store.at(2));
+    assert_eq!(test_store.show(PODS), "a=2@2");
+    assert_eq!(test_store.newest(), 2);
 }
 
 fn a_delete_must_find_what_it_expects(open: Open) {
-    let world = TestStore::new(open);
-    let delete_at = |revision| block_on(world.store.delete(pod("a"), revision));
+    let test_store = TestStore::new(open);
+    let delete_at = |revision| block_on(test_store.store.delete(pod("a"), revision));
     assert_eq!(conflict_of(delete_at(Revision(0))), Revision(0));
     assert_eq!(conflict_of(delete_at(Revision(1))), Revision(0));
-    world.create(&pod("a"), "1");
-    assert_eq!(conflict_of(delete_at(Revision(u64::MAX >> 1))), world.at(1));
-    let gone = delete_at(world.at(1)).expect("as expected");
-    assert_eq!(world.wrote(gone.mod_revision), 2);
-    assert_eq!((gone.create_revision, &*gone.value), (world.at(1), &b"1"[..]));
-    assert_eq!(conflict_of(delete_at(world.at(2))), Revision(0));
-    assert_eq!(world.newest(), 2);
+    test_store.create(&pod("a"), "1");
+    assert_eq!(conflict_of(delete_at(Revision(u64::MAX >> 1))), test_store.at(1));
+    let gone = delete_at(test_store.at(1)).expect("as expected");
+    assert_eq!(test_store.wrote(gone.mod_revision), 2);
+    assert_eq!((gone.create_revision, &*gone.value), (test_store.at(1), &b"1"[..]));
+    assert_eq!(conflict_of(delete_at(test_store.at(2))), Revision(0));
+    assert_eq!(test_store.newest(), 2);
 }
 
 fn a_write_may_want_another_key_unchanged(open: Open) {
-    let world = TestStore::new(open);
-    world.create(&pod("lease"), "a");
+    let test_store = TestStore::new(open);
+    test_store.create(&pod("lease"), "a");
     let tried = |write: Write, lease: Revision| {
         let only_while = Some(Unchanged { key: pod("lease"), revision: lease });
-        world.commit(vec![Write { only_while, ..write }])
+        test_store.commit(vec![Write { only_while, ..write }])
     };
     let deleting = |revision| Write::delete(pod("p"), revision);
     let changing = |revision| Write::put(pod("p"), "2".into(), Expected::At(revision), Purpose::Growth);
-    assert_eq!(tried(making(pod("p"), "1"), world.at(1)).ok(), Some(2));
-    assert_eq!(tried(changing(world.at(2)), world.at(1)).ok(), Some(3));
-    assert_eq!(world.show(PODS), "lease=a@1 p=2@3", "it is as it was");
+    assert_eq!(tried(making(pod("p"), "1"), test_store.at(1)).ok(), Some(2));
+    assert_eq!(tried(changing(test_store.at(2)), test_store.at(1)).ok(), Some(3));
+    assert_eq!(test_store.show(PODS), "lease=a@1 p=2@3", "it is as it was");
 
-    world.update(&pod("lease"), "b");
+    test_store.update(&pod("lease"), "b");
     let names_the_lease = |told: Result<u64, WriteError>, found: Revision| {
         assert!(matches!(&told, Err(WriteError::Conflict { key, found: at }) if *key == pod("lease") && *at == found), "{told:?}");
     };
-    names_the_lease(tried(making(pod("q"), "1"), world.at(1)), world.at(4));
-    names_the_lease(tried(changing(world.at(3)), world.at(1)), world.at(4));
-    names_the_lease(tried(deleting(world.at(3)), world.at(1)), world.at(4));
-    names_the_lease(tried(making(pod("p"), "1"), world.at(1)), world.at(4));
-    let told = tried(making(pod("p"), "1"), world.at(4));
+    names_the_lease(tried(making(pod("q"), "1"), test_store.at(1)), test_store.at(4));
+    names_the_lease(tried(changing(test_store.at(3)), test_store.at(1)), test_store.at(4));
+    names_the_lease(tried(deleting(test_store.at(3)), test_store.at(1)), test_store.at(4));
+    names_the_lease(tried(making(pod("p"), "1"), test_store.at(1)), test_store.at(4));
+    let told = tried(making(pod("p"), "1"), test_store.at(4));
     assert!(matches!(&told, Err(WriteError::Conflict { key, .. }) if *key == pod("p")), "{told:?}");
-    assert_eq!(world.show(PODS), "lease=b@4 p=2@3", "nothing has changed");
-    assert_eq!(tried(deleting(world.at(3)), world.at(4)).ok(), Some(5));
+    assert_eq!(test_store.show(PODS), "lease=b@4 p=2@3", "nothing has changed");
+    assert_eq!(tried(deleting(test_store.at(3)), test_store.at(4)).ok(), Some(5));
 
-    world.delete(&pod("lease"));
-    names_the_lease(tried(making(pod("q"), "1"), world.at(4)), Revision(0));
-    assert_eq!((world.show(PODS).as_str(), world.newest()), ("", 6));
+    test_store.delete(&pod("lease"));
+    names_the_lease(tried(making(pod("q"), "1"), test_store.at(4)), Revision(0));
+    assert_eq!((test_store.show(PODS).as_str(), test_store.newest()), ("", 6));
     assert_eq!(tried(making(pod("q"), "1"), Revision(0)).ok(), Some(7), "it is not there, as it was");
-    world.create(&pod("lease"), "c");
-    names_the_lease(tried(making(pod("r"), "1"), Revision(0)), world.at(8));
+    test_store.create(&pod("lease"), "c");
+    names_the_lease(tried(making(pod("r"), "1"), Revision(0)), test_store.at(8));
 }
 
 fn a_recreated_key_starts_from_scratch(open: Open) {
-    let world = TestStore::new(open);
-    world.create(&pod("a"), "1");
-    world.delete(&pod("a"));
-    world.create(&pod("a"), "2");
-    assert_eq!(get(&*world.store, &pod("a")).expect("just written").create_revision, world.at(3));
-    let shown = [0, 1, 2, 3].map(|number| world.show_at(number).expect("kept"));
+    let test_store = TestStore::new(open);
+    test_store.create(&pod("a"), "1");
+    test_store.delete(&pod("a"));
+    test_store.create(&pod("a"), "2");
+    assert_eq!(get(&*test_store.store, &pod("a")).expect("just written").create_revision, test_store.at(3));
+    let shown = [0, 1, 2, 3].map(|number| test_store.show_at(number).expect("kept"));
     assert_eq!(shown, ["", "a=1@1", "", "a=2@3"]);
 }
 
 fn several_keys_are_written_together_or_not_at_all(open: Open) {
-    let world = TestStore::new(open);
-    world.create(&pod("a"), "1");
-    world.create(&pod("b"), "1");
+    let test_store = TestStore::new(open);
+    test_store.create(&pod("a"), "1");
+    test_store.create(&pod("b"), "1");
     let put = |name: &str, value: &str, expected| Write::put(pod(name), value.to_owned().into(), expected, Purpose::Growth);
     let together = vec![
-        put("a", "2", Expected::At(world.at(1))),
+        put("a", "2", Expected::At(test_store.at(1))),
         put("c", "2", Expected::Absent),
-        Write::delete(pod("b"), world.at(2)),
+        Write::delete(pod("b"), test_store.at(2)),
         making(Key::new("/registry/apps/deployments/default/web"), "2"),
     ];
-    assert_eq!(world.commit(together).expect("as expected"), 3);
-    assert_eq!(world.show(""), "web=2@3 a=2@3 c=2@3");
-    assert_eq!(world.show_at(2).expect("kept"), "a=1@1 b=1@2");
-    let second_fails = vec![put("d", "3", Expected::Absent), put("a", "3", Expected::At(world.at(1))), put("c", "3", Expected::Absent)];
-    match world.commit(second_fails) {
-        Err(WriteError::Conflict { key, found }) => assert_eq!((key, found), (pod("a"), world.at(3))),
+    assert_eq!(test_store.commit(together).expect("as expected"), 3);
+    assert_eq!(test_store.show(""), "web=2@3 a=2@3 c=2@3");
+    assert_eq!(test_store.show_at(2).expect("kept"), "a=1@1 b=1@2");
+    let second_fails =
+        vec![put("d", "3", Expected::Absent), put("a", "3", Expected::At(test_store.at(1))), put("c", "3", Expected::Absent)];
+    match test_store.commit(second_fails) {
+        Err(WriteError::Conflict { key, found }) => assert_eq!((key, found), (pod("a"), test_store.at(3))),
         other => panic!("the second key is not as expected: {other:?}"),
     }
-    assert_eq!((world.show(PODS).as_str(), world.newest()), ("a=2@3 c=2@3", 3));
-    assert!(block_on(world.store.commit(Vec::new())).expect("nothing to do").is_empty());
+    assert_eq!((test_store.show(PODS).as_str(), test_store.newest()), ("a=2@3 c=2@3", 3));
+    assert!(block_on(test_store.store.commit(Vec::new())).expect("nothing to do").is_empty());
 }
 
 fn a_commit_names_each_key_once(open: Open) {
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     let panics = |writes: Vec<Write>| {
-        let call = std::panic::AssertUnwindSafe(|| drop(block_on(world.store.commit(writes))));
+        let call = std::panic::AssertUnwindSafe(|| drop(block_on(test_store.store.commit(writes))));
         std::panic::catch_unwind(call).is_err()
     };
     let create = |name: &str| making(pod(name), "");
     assert!(panics(vec![create("a"), create("b"), create("a")]));
     assert!(panics((0..=COMMIT_WRITES_MAX).map(|index| create(&index.to_string())).collect()));
-    assert_eq!(world.newest(), 0);
-    assert_eq!(world.commit((0..COMMIT_WRITES_MAX).map(|index| create(&index.to_string())).collect()).expect("within the limit"), 1);
+    assert_eq!(test_store.newest(), 0);
+    assert_eq!(test_store.commit((0..COMMIT_WRITES_MAX).map(|index| create(&index.to_string())).collect()).expect("within the limit"), 1);
 }
 
 fn too_large_values_change_nothing(open: Open) {
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     let largest = Bytes::from(vec![b'x'; MAX_VALUE_BYTES]);
-    world.commit(vec![Write::put(pod("a"), largest, Expected::Absent, Purpose::Growth)]).expect("just small enough");
+    test_store.commit(vec![Write::put(pod("a"), largest, Expected::Absent, Purpose::Growth)]).expect("just small enough");
     let larger = Bytes::from(vec![b'x'; MAX_VALUE_BYTES + 1]);
-    let refused = block_on(world.store.put(pod("b"), larger, Expected::Absent, Purpose::Growth));
+    let refused = block_on(test_store.store.put(pod("b"), larger, Expected::Absent, Purpose::Growth));
     assert!(matches!(refused, Err(WriteError::TooLarge { size, max: MAX_VALUE_BYTES, .. }) if size == MAX_VALUE_BYTES + 1), "{refused:?}");
-    assert_eq!(world.newest(), 1);
+    assert_eq!(test_store.newest(), 1);
 }
 
 fn a_range_is_sorted_and_of_one_prefix(open: Open) {
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     let keys =
         ["/registry/core/pods/b/x", "/registry/core/pods/a/y", "/registry/core/podtemplates/a/z", "/registry/apps/pods/a/v", "/other"];
-    keys.iter().for_each(|key| _ = world.create(&Key::new(key), ""));
-    assert_eq!(world.show(PODS), "y=@2 x=@1");
-    assert_eq!(world.show("/registry/core/pods/a/"), "y=@2");
-    assert_eq!(world.show("/registry/core/"), "y=@2 x=@1 z=@3");
-    assert_eq!(world.show(""), "other=@5 v=@4 y=@2 x=@1 z=@3");
-    assert_eq!(world.show("/registry/batch/jobs/"), "");
+    keys.iter().for_each(|key| _ = test_store.create(&Key::new(key), ""));
+    assert_eq!(test_store.show(PODS), "y=@2 x=@1");
+    assert_eq!(test_store.show("/registry/core/pods/a/"), "y=@2");
+    assert_eq!(test_store.show("/registry/core/"), "y=@2 x=@1 z=@3");
+    assert_eq!(test_store.show(""), "other=@5 v=@4 y=@2 x=@1 z=@3");
+    assert_eq!(test_store.show("/registry/batch/jobs/"), "");
 }
 
 fn pages_of_one_revision_do_not_see_later_writes(open: Open) {
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     for name in ["a", "b", "c", "d", "e"] {
-        world.create(&pod(name), "1");
+        test_store.create(&pod(name), "1");
     }
     let check = |request, wanted: (&str, u64, usize)| {
-        let (shown, revision, remaining) = world.read(request).expect("kept");
+        let (shown, revision, remaining) = test_store.read(request).expect("kept");
         assert_eq!((shown.as_str(), revision, remaining), wanted);
     };
     check(RangeRequest { limit: Some(2), ..all(PODS) }, ("a=1@1 b=1@2", 5, 3));
-    world.delete(&pod("c"));
-    world.update(&pod("d"), "2");
-    world.create(&pod("bb"), "1");
+    test_store.delete(&pod("c"));
+    test_store.update(&pod("d"), "2");
+    test_store.create(&pod("bb"), "1");
     let rest = |at| RangeRequest { limit: Some(2), start_after: Some(pod("b")), at, ..all(PODS) };
-    check(rest(Some(world.at(5))), ("c=1@3 d=1@4", 5, 1));
+    check(rest(Some(test_store.at(5))), ("c=1@3 d=1@4", 5, 1));
     check(rest(None), ("bb=1@8 d=2@7", 8, 1));
 }
 
 fn a_range_of_the_future_or_the_forgotten_is_refused(open: Open) {
-    let world = TestStore::new(open);
-    world.create(&pod("a"), "1");
-    let newest = world.at(1);
+    let test_store = TestStore::new(open);
+    test_store.create(&pod("a"), "1");
+    let newest = test_store.at(1);
     let future = Revision(newest.0 + 1);
-    let read = |at| range(&*world.store, RangeRequest { at: Some(at), ..all(PODS) });
+    let read = |at| range(&*test_store.store, RangeRequest { at: Some(at), ..all(PODS) });
     assert!(matches!(read(future), Err(ReadError::Future { requested, newest: found }) if requested == future && found == newest));
-    world.compact(1).expect("there");
-    let beginning = world.at(0);
+    test_store.compact(1).expect("there");
+    let beginning = test_store.at(0);
     assert!(matches!(read(beginning), Err(ReadError::Compacted { requested, oldest }) if requested == beginning && oldest == newest));
-    assert!(matches!(block_on(world.store.compact(PODS, future)), Err(ReadError::Future { .. })));
+    assert!(matches!(block_on(test_store.store.compact(PODS, future)), Err(ReadError::Future { .. })));
 }
 
 fn compaction_keeps_what_is_readable_from_there_on(open: Open) {
-    let world = TestStore::new(open);
-    world.create(&pod("a"), "1");
-    world.update(&pod("a"), "2");
-    world.create(&pod("b"), "1");
-    world.delete(&pod("b"));
-    world.update(&pod("a"), "3");
-    world.compact(3).expect("there");
-    world.compact(2).expect("compacting what is compacted changes nothing");
-    assert!(world.show_at(2).is_err());
-    let shown = [3, 4, 5].map(|number| world.show_at(number).expect("kept"));
+    let test_store = TestStore::new(open);
+    test_store.create(&pod("a"), "1");
+    test_store.update(&pod("a"), "2");
+    test_store.create(&pod("b"), "1");
+    test_store.delete(&pod("b"));
+    test_store.update(&pod("a"), "3");
+    test_store.compact(3).expect("there");
+    test_store.compact(2).expect("compacting what is compacted changes nothing");
+    assert!(test_store.show_at(2).is_err());
+    let shown = [3, 4, 5].map(|number| test_store.show_at(number).expect("kept"));
     assert_eq!(shown, ["a=2@2 b=1@3", "a=2@2", "a=3@5"]);
-    assert_eq!(world.drain(&mut world.watch(PODS, 3)), "-b=1@4 +a=3@5 !5");
+    assert_eq!(test_store.drain(&mut test_store.watch(PODS, 3)), "-b=1@4 +a=3@5 !5");
 }
 
 fn compaction_forgets_a_revision_as_a_whole(open: Open) {
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     let creates = ["a", "b", "c"].map(|name| making(pod(name), "1"));
-    world.commit(creates.to_vec()).expect("new keys");
-    world.update(&pod("a"), "2");
-    let mut before = world.watch(PODS, 0);
-    world.compact(1).expect("there");
+    test_store.commit(creates.to_vec()).expect("new keys");
+    test_store.update(&pod("a"), "2");
+    let mut before = test_store.watch(PODS, 0);
+    test_store.compact(1).expect("there");
     assert!(matches!(block_on(before.next()), Some(Err(ReadError::Compacted { .. }))), "not the half of it");
-    assert_eq!(world.drain(&mut world.watch(PODS, 1)), "+a=2@2 !2");
-    assert_eq!(world.show_at(1).expect("kept"), "a=1@1 b=1@1 c=1@1");
+    assert_eq!(test_store.drain(&mut test_store.watch(PODS, 1)), "+a=2@2 !2");
+    assert_eq!(test_store.show_at(1).expect("kept"), "a=1@1 b=1@1 c=1@1");
 }
 
 fn history_stays_within_its_bytes(open: Open) {
-    let world = TestStore::with_history(open, 100_000);
-    world.create(&pod("a"), "");
-    world.update_often(&pod("a"));
-    let oldest = match world.store.watch(PODS, world.at(0)) {
+    let test_store = TestStore::with_history(open, 100_000);
+    test_store.create(&pod("a"), "");
+    test_store.update_often(&pod("a"));
+    let oldest = match test_store.store.watch(PODS, test_store.at(0)) {
         Err(ReadError::Compacted { oldest, .. }) => oldest,
         other => panic!("200 versions of 1000 bytes do not fit: {:?}", other.err()),
     };
-    assert!((120..190).contains(&world.number(oldest)), "{oldest}");
-    assert!(world.store.watch(PODS, oldest).is_ok());
-    assert!(range(&*world.store, RangeRequest { at: Some(oldest), ..all(PODS) }).is_ok());
+    assert!((120..190).contains(&test_store.number(oldest)), "{oldest}");
+    assert!(test_store.store.watch(PODS, oldest).is_ok());
+    assert!(range(&*test_store.store, RangeRequest { at: Some(oldest), ..all(PODS) }).is_ok());
 }
 
 fn a_busy_resource_does_not_expire_the_others(open: Open) {
-    let world = TestStore::with_history(open, 100_000);
+    let test_store = TestStore::with_history(open, 100_000);
     let deployment = Key::new("/registry/apps/deployments/default/web");
-    world.create(&deployment, "1");
-    world.update(&deployment, "2");
-    world.create(&pod("a"), "");
-    world.update_often(&pod("a"));
-    assert!(world.store.watch(PODS, world.at(3)).is_err(), "200 versions of 1000 bytes do not fit");
-    let shown = world.read(RangeRequest { at: Some(world.at(1)), ..all(DEPLOYMENTS) }).expect("nobody wrote deployments");
+    test_store.create(&deployment, "1");
+    test_store.update(&deployment, "2");
+    test_store.create(&pod("a"), "");
+    test_store.update_often(&pod("a"));
+    assert!(test_store.store.watch(PODS, test_store.at(3)).is_err(), "200 versions of 1000 bytes do not fit");
+    let shown = test_store.read(RangeRequest { at: Some(test_store.at(1)), ..all(DEPLOYMENTS) }).expect("nobody wrote deployments");
     assert_eq!(shown.0, "web=1@1");
-    assert_eq!(world.drain(&mut world.watch(DEPLOYMENTS, 1)), format!("+web=2@2 !{}", world.newest()));
+    assert_eq!(test_store.drain(&mut test_store.watch(DEPLOYMENTS, 1)), format!("+web=2@2 !{}", test_store.newest()));
 }
 
 fn a_watch_yields_changes_behind_its_revision(open: Open) {
-    let world = TestStore::new(open);
-    world.create(&pod("a"), "1");
-    world.create(&pod("b"), "1");
-    let mut watch = world.watch(PODS, 1);
-    assert_eq!(world.drain(&mut watch), "+b=1@2 !2");
-    assert_eq!(world.drain(&mut watch), "");
-    world.update(&pod("a"), "2");
-    world.delete(&pod("b"));
-    assert_eq!(world.drain(&mut watch), "+a=2@3 -b=1@4 !4");
+    let test_store = TestStore::new(open);
+    test_store.create(&pod("a"), "1");
+    test_store.create(&pod("b"), "1");
+    let mut watch = test_store.watch(PODS, 1);
+    assert_eq!(test_store.drain(&mut watch), "+b=1@2 !2");
+    assert_eq!(test_store.drain(&mut watch), "");
+    test_store.update(&pod("a"), "2");
+    test_store.delete(&pod("b"));
+    assert_eq!(test_store.drain(&mut watch), "+a=2@3 -b=1@4 !4");
 }
 
 fn a_watch_yields_a_revision_as_a_whole(open: Open) {
-    let world = TestStore::new(open);
-    world.create(&pod("a"), "1");
-    let (mut pods, mut deployments, mut wide) = (world.watch(PODS, 0), world.watch(DEPLOYMENTS, 0), world.watch("/registry/", 0));
-    let together =
-        vec![making(pod("b"), "2"), making(Key::new("/registry/apps/deployments/default/web"), "2"), Write::delete(pod("a"), world.at(1))];
-    world.commit(together).expect("as expected");
-    world.create(&pod("c"), "3");
-    assert_eq!(world.drain(&mut pods), "+a=1@1 +b=2@2&-a=1@2 +c=3@3 !3");
-    assert_eq!(world.drain(&mut deployments), "+web=2@2 !3");
-    assert_eq!(world.drain(&mut wide), "+a=1@1 +b=2@2&+web=2@2&-a=1@2 +c=3@3 !3");
-    assert_eq!(world.drain(&mut world.watch(PODS, 2)), "+c=3@3 !3", "whoever has seen the revision has seen all of it");
+    let test_store = TestStore::new(open);
+    test_store.create(&pod("a"), "1");
+    let (mut pods, mut deployments, mut wide) =
+        (test_store.watch(PODS, 0), test_store.watch(DEPLOYMENTS, 0), test_store.watch("/registry/", 0));
+    let together = vec![
+        making(pod("b"), "2"),
+        making(Key::new("/registry/apps/deployments/default/web"), "2"),
+        Write::delete(pod("a"), test_store.at(1)),
+    ];
+    test_store.commit(together).expect("as expected");
+    test_store.create(&pod("c"), "3");
+    assert_eq!(test_store.drain(&mut pods), "+a=1@1 +b=2@2&-a=1@2 +c=3@3 !3");
+    assert_eq!(test_store.drain(&mut deployments), "+web=2@2 !3");
+    assert_eq!(test_store.drain(&mut wide), "+a=1@1 +b=2@2&+web=2@2&-a=1@2 +c=3@3 !3");
+    assert_eq!(test_store.drain(&mut test_store.watch(PODS, 2)), "+c=3@3 !3", "whoever has seen the revision has seen all of it");
 }
 
 fn a_watch_sees_its_prefix_only(open: Open) {
-    let world = TestStore::new(open);
-    let mut watches = ["/registry/core/pods/a/", PODS, "/registry/core/", "", DEPLOYMENTS].map(|prefix| world.watch(prefix, 0));
-    world.create(&Key::new("/registry/core/pods/a/x"), "");
-    world.create(&Key::new("/registry/core/pods/b/y"), "");
-    world.create(&Key::new("/registry/core/secrets/a/z"), "");
-    let seen = watches.each_mut().map(|watch| world.drain(watch));
+    let test_store = TestStore::new(open);
+    let mut watches = ["/registry/core/pods/a/", PODS, "/registry/core/", "", DEPLOYMENTS].map(|prefix| test_store.watch(prefix, 0));
+    test_store.create(&Key::new("/registry/core/pods/a/x"), "");
+    test_store.create(&Key::new("/registry/core/pods/b/y"), "");
+    test_store.create(&Key::new("/registry/core/secrets/a/z"), "");
+    let seen = watches.each_mut().map(|watch| test_store.drain(watch));
     assert_eq!(seen, ["+x=@1 !3", "+x=@1 +y=@2 !3", "+x=@1 +y=@2 +z=@3 !3", "+x=@1 +y=@2 +z=@3 !3", "!3"]);
 }
 
 fn a_marked_watch_shows_what_has_the_mark(open: Open) {
-    let world = TestStore::new(open);
-    let mut watch = world.store.watch_filtered(PODS, world.at(0), WatchFilter::Name("a".into())).expect("kept");
-    world.watched.borrow_mut().push(PODS.into());
-    world.create(&pod("a"), "1");
-    world.create(&pod("b"), "1");
-    world.update(&pod("a"), "2");
-    world.create(&Key::new("/registry/core/secrets/default/a"), "");
+    let test_store = TestStore::new(open);
+    let mut watch = test_store.store.watch_filtered(PODS, test_store.at(0), WatchFilter::Name("a".into())).expect("kept");
+    test_store.watched.borrow_mut().push(PODS.into());
+    test_store.create(&pod("a"), "1");
+    test_store.create(&pod("b"), "1");
+    test_store.update(&pod("a"), "2");
+    test_store.create(&Key::new("/registry/core/secrets/default/a"), "");
     // Others may be shown too.
     let mut filtered = || {
-        let shown = world.drain(&mut watch);
+        let shown = test_store.drain(&mut watch);
         shown.split(' ').filter(|one| !one.contains("b=")).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(filtered(), "+a=1@1 +a=2@3 !4");
-    world.delete(&pod("b"));
-    world.delete(&pod("a"));
+    test_store.delete(&pod("b"));
+    test_store.delete(&pod("a"));
     assert_eq!(filtered(), "-a=2@6 !6");
 }
 
 fn a_watch_of_the_future_is_silent_until_then(open: Open) {
-    let world = TestStore::new(open);
-    let future = Revision(world.at(0).0 + 1);
-    let mut watch = world.store.watch(PODS, future).expect("the future is no error");
-    world.watched.borrow_mut().push(PODS.into());
-    assert_eq!(world.drain(&mut watch), "");
-    world.create(&pod("a"), "");
+    let test_store = TestStore::new(open);
+    let future = Revision(test_store.at(0).0 + 1);
+    let mut watch = test_store.store.watch(PODS, future).expect("the future is no error");
+    test_store.watched.borrow_mut().push(PODS.into());
+    assert_eq!(test_store.drain(&mut watch), "");
+    test_store.create(&pod("a"), "");
     // Where no other client writes, the first write is that revision, and only later changes are shown.
-    let is_it = world.at(1) == future;
-    assert_eq!(world.drain(&mut watch), if is_it { "!1" } else { "+a=@1 !1" });
-    world.create(&pod("b"), "");
-    assert_eq!(world.drain(&mut watch), "+b=@2 !2");
+    let is_it = test_store.at(1) == future;
+    assert_eq!(test_store.drain(&mut watch), if is_it { "!1" } else { "+a=@1 !1" });
+    test_store.create(&pod("b"), "");
+    assert_eq!(test_store.drain(&mut watch), "+b=@2 !2");
 }
 
 fn a_watch_from_forgotten_revisions_is_refused(open: Open) {
-    let world = TestStore::new(open);
-    world.create(&pod("a"), "");
-    world.create(&pod("b"), "");
-    world.compact(2).expect("there");
-    let (forgotten, kept) = (world.at(1), world.at(2));
-    let refused = world.store.watch(PODS, forgotten).err();
+    let test_store = TestStore::new(open);
+    test_store.create(&pod("a"), "");
+    test_store.create(&pod("b"), "");
+    test_store.compact(2).expect("there");
+    let (forgotten, kept) = (test_store.at(1), test_store.at(2));
+    let refused = test_store.store.watch(PODS, forgotten).err();
     assert!(matches!(refused, Some(ReadError::Compacted { requested, oldest }) if requested == forgotten && oldest == kept));
-    assert!(world.store.watch(PODS, kept).is_ok());
+    assert!(test_store.store.watch(PODS, kept).is_ok());
 }
 
 fn a_reader_that_fell_behind_receives_an_error(open: Open) {
-    let world = TestStore::new(open);
-    let mut watch = world.watch(PODS, 0);
-    world.create(&pod("a"), "");
-    world.create(&pod("b"), "");
-    world.compact(1).expect("there");
+    let test_store = TestStore::new(open);
+    let mut watch = test_store.watch(PODS, 0);
+    test_store.create(&pod("a"), "");
+    test_store.create(&pod("b"), "");
+    test_store.compact(1).expect("there");
     let told = block_on(watch.next());
-    assert!(matches!(told, Some(Err(ReadError::Compacted { requested, oldest })) if requested == world.at(0) && oldest == world.at(1)));
+    assert!(
+        matches!(told, Some(Err(ReadError::Compacted { requested, oldest })) if requested == test_store.at(0) && oldest == test_store.at(1))
+    );
     assert!(block_on(watch.next()).is_none());
 }
 
 fn a_quiet_reader_survives_compaction_of_others(open: Open) {
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     let deployment = Key::new("/registry/apps/deployments/default/web");
-    world.create(&deployment, "1");
-    let mut watch = world.watch(DEPLOYMENTS, 1);
-    world.create(&pod("a"), "");
-    world.create(&pod("b"), "");
-    world.compact(3).expect("there");
-    world.update(&deployment, "2");
-    assert_eq!(world.drain(&mut watch), "+web=2@4 !4");
+    test_store.create(&deployment, "1");
+    let mut watch = test_store.watch(DEPLOYMENTS, 1);
+    test_store.create(&pod("a"), "");
+    test_store.create(&pod("b"), "");
+    test_store.compact(3).expect("there");
+    test_store.update(&deployment, "2");
+    assert_eq!(test_store.drain(&mut watch), "+web=2@4 !4");
 }
 
 fn a_quiet_reader_is_woken_by_progress(open: Open) {
-    let world = TestStore::new(open);
-    let mut watch = world.watch(DEPLOYMENTS, 0);
-    assert_eq!(world.drain(&mut watch), "!0");
+    let test_store = TestStore::new(open);
+    let mut watch = test_store.watch(DEPLOYMENTS, 0);
+    assert_eq!(test_store.drain(&mut watch), "!0");
     let waiting = thread::spawn(move || block_on(watch.next()));
-    world.create(&pod("a"), "");
+    test_store.create(&pod("a"), "");
     let item = waiting.join().expect("the watch does not panic");
-    assert!(matches!(item, Some(Ok(WatchItem::Progress(revision))) if world.at(1) <= revision), "{item:?}");
+    assert!(matches!(item, Some(Ok(WatchItem::Progress(revision))) if test_store.at(1) <= revision), "{item:?}");
 }
 
 fn resources_are_partitioned_wherever_they_are(open: Open) {
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     let places = [(SERVICES, "a/x"), (SERVICES, "a/y"), (SERVICES, "b/z"), (ENDPOINTS, "a/x"), (NODES, "x")];
     let keys = places.map(|(prefix, rest)| Key::new(&format!("{prefix}{rest}")));
-    keys.iter().for_each(|key| _ = world.create(key, ""));
-    let page = |prefix: &str| world.read(RangeRequest { limit: Some(1), ..all(prefix) }).expect("readable");
+    keys.iter().for_each(|key| _ = test_store.create(key, ""));
+    let page = |prefix: &str| test_store.read(RangeRequest { limit: Some(1), ..all(prefix) }).expect("readable");
     let pages = [SERVICES, "/registry/services/specs/a/", ENDPOINTS, NODES, "/registry/services/"].map(page);
     assert_eq!(
         pages.map(|(shown, _, behind)| (shown, behind)),
         [("x=@1", 2), ("x=@1", 1), ("x=@4", 0), ("x=@5", 0), ("x=@4", 3)].map(|(shown, behind)| (shown.to_owned(), behind))
     );
 
-    let mut watches = [SERVICES, ENDPOINTS, NODES].map(|prefix| world.watch(prefix, 5));
-    world.update(&keys[0], "2");
-    world.delete(&keys[1]);
-    assert_eq!(world.drain(&mut watches[0]), "+x=2@6 -y=@7 !7");
-    world.compact(7).expect("there");
-    world.update(&keys[4], "2");
-    assert_eq!(watches.each_mut().map(|watch| world.drain(watch)), ["!8", "!8", "+x=2@8 !8"]);
+    let mut watches = [SERVICES, ENDPOINTS, NODES].map(|prefix| test_store.watch(prefix, 5));
+    test_store.update(&keys[0], "2");
+    test_store.delete(&keys[1]);
+    assert_eq!(test_store.drain(&mut watches[0]), "+x=2@6 -y=@7 !7");
+    test_store.compact(7).expect("there");
+    test_store.update(&keys[4], "2");
+    assert_eq!(watches.each_mut().map(|watch| test_store.drain(watch)), ["!8", "!8", "+x=2@8 !8"]);
     assert_eq!(page(SERVICES), ("x=2@6".to_owned(), 8, 1));
 }
 
 /// All events that a watch shows.
-fn events(world: &TestStore, watch: &mut Watch) -> Vec<Arc<Event>> {
-    world.catch_up();
+fn events(test_store: &TestStore, watch: &mut Watch) -> Vec<Arc<Event>> {
+    test_store.catch_up();
     let mut seen = Vec::new();
     while let Some(Some(Ok(item))) = watch.next().now_or_never() {
         if let WatchItem::Events(events) = item {
@@ -649,28 +656,28 @@ fn events(world: &TestStore, watch: &mut Watch) -> Vec<Arc<Event>> {
 }
 
 fn events_carry_the_version_before(open: Open) {
-    let world = TestStore::new(open);
-    let mut watch = world.watch(PODS, 0);
-    world.create(&pod("a"), "1");
-    world.update(&pod("a"), "2");
-    world.delete(&pod("a"));
-    let number = |revision| world.number(revision);
+    let test_store = TestStore::new(open);
+    let mut watch = test_store.watch(PODS, 0);
+    test_store.create(&pod("a"), "1");
+    test_store.update(&pod("a"), "2");
+    test_store.delete(&pod("a"));
+    let number = |revision| test_store.number(revision);
     let shown = |event: &Arc<Event>| {
         (event.kind, event.previous.as_ref().map(|previous| number(previous.mod_revision)), number(event.entry.create_revision))
     };
     let expected = [(EventKind::Put, None, 1), (EventKind::Put, Some(1), 1), (EventKind::Deleted, Some(2), 1)];
-    assert_eq!(events(&world, &mut watch).iter().map(shown).collect::<Vec<_>>(), expected);
+    assert_eq!(events(&test_store, &mut watch).iter().map(shown).collect::<Vec<_>>(), expected);
 }
 
 fn a_deletion_shows_the_last_value_that_was_stored(open: Open) {
-    let world = TestStore::new(open);
-    let mut watch = world.watch(PODS, 0);
-    world.create(&pod("a"), "1");
-    world.update(&pod("a"), "2");
-    world.delete(&pod("a"));
-    let seen = events(&world, &mut watch);
+    let test_store = TestStore::new(open);
+    let mut watch = test_store.watch(PODS, 0);
+    test_store.create(&pod("a"), "1");
+    test_store.update(&pod("a"), "2");
+    test_store.delete(&pod("a"));
+    let seen = events(&test_store, &mut watch);
     let gone = &seen.last().expect("three changes").entry;
-    assert_eq!((&*gone.value, &*gone.header.uid, gone.mod_revision), (&b"2"[..], "2", world.at(3)));
+    assert_eq!((&*gone.value, &*gone.header.uid, gone.mod_revision), (&b"2"[..], "2", test_store.at(3)));
 }
 
 /// Eight writers each create, update and delete keys of their own while two readers follow; both must see every change, each revision
@@ -679,9 +686,9 @@ fn concurrent_writers_lose_nothing_and_readers_see_all_in_order(open: Open) {
     const WRITERS: u64 = 8;
     const ROUNDS: u64 = 50;
     const CHANGES: usize = (WRITERS * ROUNDS * 3) as usize;
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     let follow = || {
-        let mut watch = world.watch(PODS, 0);
+        let mut watch = test_store.watch(PODS, 0);
         thread::spawn(move || {
             let mut seen = Vec::new();
             while seen.len() < CHANGES {
@@ -695,7 +702,7 @@ fn concurrent_writers_lose_nothing_and_readers_see_all_in_order(open: Open) {
     let readers = [follow(), follow()];
     let mut written: Vec<Revision> = thread::scope(|scope| {
         let write = |writer: u64| {
-            let store = &*world.store;
+            let store = &*test_store.store;
             scope.spawn(move || {
                 let round = |round: u64| {
                     let key = pod(&format!("{writer}-{round}"));
@@ -712,24 +719,24 @@ fn concurrent_writers_lose_nothing_and_readers_see_all_in_order(open: Open) {
         assert_eq!(reader.join().expect("the watch does not panic"), written);
     }
     assert!(written.is_sorted_by(|before, after| before < after), "each commit is a revision of its own");
-    assert_eq!(util::newest(&*world.store), *written.last().expect("some"));
+    assert_eq!(util::newest(&*test_store.store), *written.last().expect("some"));
 }
 
 fn of_concurrent_creates_one_wins(open: Open) {
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     let created: Vec<Revision> = thread::scope(|scope| {
-        let store = &*world.store;
+        let store = &*test_store.store;
         let attempts: Vec<_> = (0..16).map(|_| scope.spawn(|| put(store, &pod("a"), "1", Expected::Absent))).collect();
         let entries = attempts.into_iter().filter_map(|attempt| attempt.join().expect("puts do not panic").ok());
         entries.map(|entry| entry.mod_revision).collect()
     });
-    assert_eq!(created, [util::newest(&*world.store)]);
+    assert_eq!(created, [util::newest(&*test_store.store)]);
 }
 
 fn a_dropped_put_happens_all_the_same(open: Open) {
-    let world = TestStore::new(open);
-    let mut watch = world.watch(PODS, 0);
-    drop(world.store.put(pod("a"), "1".into(), Expected::Absent, Purpose::Growth));
+    let test_store = TestStore::new(open);
+    let mut watch = test_store.watch(PODS, 0);
+    drop(test_store.store.put(pod("a"), "1".into(), Expected::Absent, Purpose::Growth));
     let happened = loop {
         if let Some(Ok(WatchItem::Events(events))) = block_on(watch.next()) {
             break events;
@@ -739,33 +746,33 @@ fn a_dropped_put_happens_all_the_same(open: Open) {
 }
 
 fn a_value_with_a_time_goes_when_that_has_come(open: Open) {
-    let world = TestStore::new(open);
-    let mut watch = world.watch(PODS, 0);
-    let until = |name: &str, seconds| Write { expires_at: Some(world.second(seconds)), ..making(pod(name), "1") };
-    world.commit(vec![until("soon", 4), until("later", 3600), making(pod("never"), "1")]).expect("new keys");
-    (world.pass)(world.second(1));
-    assert_eq!(world.show(PODS), "later=1@1 never=1@1 soon=1@1");
-    (world.pass)(world.second(5));
-    world.comes_to_show(PODS, "later=1@1 never=1@1");
-    world.wrote(util::newest(&*world.store));
-    assert_eq!(world.drain(&mut watch), "+soon=1@1&+later=1@1&+never=1@1 -soon=1@2 !2");
-    assert_eq!(world.create(&pod("soon"), "2"), 3, "its name is free");
+    let test_store = TestStore::new(open);
+    let mut watch = test_store.watch(PODS, 0);
+    let until = |name: &str, seconds| Write { expires_at: Some(test_store.second(seconds)), ..making(pod(name), "1") };
+    test_store.commit(vec![until("soon", 4), until("later", 3600), making(pod("never"), "1")]).expect("new keys");
+    (test_store.pass)(test_store.second(1));
+    assert_eq!(test_store.show(PODS), "later=1@1 never=1@1 soon=1@1");
+    (test_store.pass)(test_store.second(5));
+    test_store.comes_to_show(PODS, "later=1@1 never=1@1");
+    test_store.wrote(util::newest(&*test_store.store));
+    assert_eq!(test_store.drain(&mut watch), "+soon=1@1&+later=1@1&+never=1@1 -soon=1@2 !2");
+    assert_eq!(test_store.create(&pod("soon"), "2"), 3, "its name is free");
 }
 
 fn another_write_moves_the_time_or_takes_it_away(open: Open) {
-    let world = TestStore::new(open);
+    let test_store = TestStore::new(open);
     let put = |name: &str, expected, seconds: Option<i64>| {
-        let expires_at = seconds.map(|seconds| world.second(seconds));
-        world.commit(vec![Write { expires_at, ..Write::put(pod(name), "1".into(), expected, Purpose::Growth) }]).expect("as expected");
+        let expires_at = seconds.map(|seconds| test_store.second(seconds));
+        test_store.commit(vec![Write { expires_at, ..Write::put(pod(name), "1".into(), expected, Purpose::Growth) }]).expect("as expected");
     };
     put("moved", Expected::Absent, Some(2));
     put("kept", Expected::Absent, Some(2));
     put("anew", Expected::Absent, Some(2));
-    put("moved", Expected::At(world.at(1)), Some(3600));
-    put("kept", Expected::At(world.at(2)), None);
-    world.delete(&pod("anew"));
+    put("moved", Expected::At(test_store.at(1)), Some(3600));
+    put("kept", Expected::At(test_store.at(2)), None);
+    test_store.delete(&pod("anew"));
     put("anew", Expected::Absent, None);
-    (world.pass)(world.second(3));
-    assert_eq!(world.show(PODS), "anew=1@7 kept=1@5 moved=1@4");
-    assert_eq!(world.newest(), 7);
+    (test_store.pass)(test_store.second(3));
+    assert_eq!(test_store.show(PODS), "anew=1@7 kept=1@5 moved=1@4");
+    assert_eq!(test_store.newest(), 7);
 }

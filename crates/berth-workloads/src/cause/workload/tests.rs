@@ -205,7 +205,7 @@ fn a_future_cause_has_the_time_when_it_becomes_one() {
     };
     let sets = [set("web-1", "web:1", &json!({})), set("web-2", "web:2", &json!({}))];
     let early = causes_of(&web, &sets, &[going("a", 40), going("b", 30)], 1);
-    assert_eq!(early, Causes { list: vec![], look_again: Some(at(30)) });
+    assert_eq!(early, Causes { list: vec![], requeue_at: Some(at(30)) });
 }
 
 #[test]
@@ -223,7 +223,7 @@ fn an_object_that_no_controller_observes_is_reported_after_ten_seconds() {
             now: at(second),
         })
     };
-    assert_eq!(causes_of(9), Causes { list: vec![], look_again: Some(at(10)) });
+    assert_eq!(causes_of(9), Causes { list: vec![], requeue_at: Some(at(10)) });
     assert_eq!(texts(&causes_of(10)), ["Deployment web has not been observed by a controller"]);
 }
 

@@ -28,13 +28,13 @@ fn pod(number: usize, http: i32) -> EndpointPodView {
 }
 
 /// The stored slices, to which plans are applied.
-struct World {
+struct SliceModel {
     service: ServiceView,
     slices: BTreeMap<String, SliceView>,
     writes: usize,
 }
 
-impl World {
+impl SliceModel {
     fn new(spec: &Value) -> Self {
         Self { service: service(spec), slices: BTreeMap::new(), writes: 0 }
     }
@@ -95,11 +95,11 @@ fn merged(mut target: Value, patch: Value) -> Value {
 
 #[test]
 fn a_slice_is_what_upstream_makes() {
-    let mut world = World::new(&json!({"clusterIP": "None", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]}));
+    let mut model = SliceModel::new(&json!({"clusterIP": "None", "ports": [{"port": 80, "protocol": "TCP", "targetPort": 8080}]}));
     let mut governed = pod(1, 0);
     (governed.hostname, governed.subdomain) = ("h1".to_owned(), "web".to_owned());
-    world.sync(&[governed]);
-    let slice = serde_json::to_value(&world.slices.values().next().expect("one").slice).expect("JSON");
+    model.sync(&[governed]);
+    let slice = serde_json::to_value(&model.slices.values().next().expect("one").slice).expect("JSON");
     let owner = json!({"apiVersion": "v1", "kind": "Service", "name": "web", "uid": "s", "controller": true, "blockOwnerDeletion": true});
     assert_eq!(slice["metadata"]["ownerReferences"], json!([owner]));
     assert_eq!(
@@ -136,63 +136,63 @@ fn conditions_follow_the_pod() {
 
 #[test]
 fn a_service_without_pods_has_one_empty_slice() {
-    let mut world = World::new(&json!({}));
-    assert_eq!(world.sync(&[]), 1);
-    assert_eq!((world.shown(), world.sync(&[])), (vec![": ".to_owned()], 0));
-    world.sync(&[pod(1, 8080)]);
-    assert_eq!(world.shown(), ["8080: p0001"]);
-    assert_eq!(world.sync(&[]), 1, "the slice that is there says that there is nothing");
-    assert_eq!((world.shown(), world.sync(&[])), (vec![": ".to_owned()], 0));
-    world.service.selector = None;
-    assert_eq!(world.sync(&[pod(1, 8080)]), 0, "the client that removed the selector writes the endpoints");
+    let mut model = SliceModel::new(&json!({}));
+    assert_eq!(model.sync(&[]), 1);
+    assert_eq!((model.shown(), model.sync(&[])), (vec![": ".to_owned()], 0));
+    model.sync(&[pod(1, 8080)]);
+    assert_eq!(model.shown(), ["8080: p0001"]);
+    assert_eq!(model.sync(&[]), 1, "the slice that is there says that there is nothing");
+    assert_eq!((model.shown(), model.sync(&[])), (vec![": ".to_owned()], 0));
+    model.service.selector = None;
+    assert_eq!(model.sync(&[pod(1, 8080)]), 0, "the client that removed the selector writes the endpoints");
 }
 
 #[test]
 fn pods_with_other_ports_are_in_other_slices() {
-    let mut world = World::new(&json!({}));
+    let mut model = SliceModel::new(&json!({}));
     let pods = [pod(1, 8080), pod(2, 8081), pod(3, 8080)];
-    world.sync(&pods);
-    assert_eq!(world.shown(), ["8080: p0001,p0003", "8081: p0002"]);
-    assert_eq!(world.sync(&pods), 0);
+    model.sync(&pods);
+    assert_eq!(model.shown(), ["8080: p0001,p0003", "8081: p0002"]);
+    assert_eq!(model.sync(&pods), 0);
 }
 
 #[test]
 fn an_endpoint_stays_where_it_is() {
-    let mut world = World::new(&json!({}));
+    let mut model = SliceModel::new(&json!({}));
     let mut pods: Vec<EndpointPodView> = (0..250).map(|number| pod(number, 80)).collect();
-    assert_eq!(world.sync(&pods), 3);
+    assert_eq!(model.sync(&pods), 3);
     pods.remove(5);
-    assert_eq!(world.sync(&pods), 1, "one slice loses one");
+    assert_eq!(model.sync(&pods), 1, "one slice loses one");
     pods.push(pod(300, 80));
-    assert_eq!(world.sync(&pods), 1, "and has room for one");
+    assert_eq!(model.sync(&pods), 1, "and has room for one");
     pods[100].is_ready = false;
     pods.push(pod(301, 80));
-    assert_eq!(world.sync(&pods), 2, "one changes, another has room");
+    assert_eq!(model.sync(&pods), 2, "one changes, another has room");
     let ten_more = 302..312;
     pods.retain(|pod| pod.name != "p0020");
     pods.extend(ten_more.map(|number| pod(number, 80)));
-    world.sync(&pods);
-    assert_eq!(world.slices.len(), 3);
+    model.sync(&pods);
+    assert_eq!(model.slices.len(), 3);
 }
 
 #[test]
 fn a_new_endpoint_goes_where_something_is_written_anyhow_and_else_where_there_is_least_room() {
-    let mut world = World::new(&json!({}));
+    let mut model = SliceModel::new(&json!({}));
     let mut pods: Vec<EndpointPodView> = (0..250).map(|number| pod(number, 80)).collect();
-    world.sync(&pods);
+    model.sync(&pods);
     pods.remove(5);
-    world.sync(&pods);
-    let sizes = |world: &World| {
-        let mut sizes: Vec<usize> = world.slices.values().map(|slice| slice.slice.endpoints.as_ref().map_or(0, Vec::len)).collect();
+    model.sync(&pods);
+    let sizes = |model: &SliceModel| {
+        let mut sizes: Vec<usize> = model.slices.values().map(|slice| slice.slice.endpoints.as_ref().map_or(0, Vec::len)).collect();
         sizes.sort_unstable();
         sizes
     };
-    assert_eq!(sizes(&world), [50, 99, 100]);
+    assert_eq!(sizes(&model), [50, 99, 100]);
     pods[248].is_ready = false;
     pods.push(pod(300, 80));
-    assert_eq!((world.sync(&pods), sizes(&world)), (1, vec![51, 99, 100]), "beside the one that is no longer ready");
+    assert_eq!((model.sync(&pods), sizes(&model)), (1, vec![51, 99, 100]), "beside the one that is no longer ready");
     pods.push(pod(301, 80));
-    assert_eq!((world.sync(&pods), sizes(&world)), (1, vec![51, 100, 100]));
+    assert_eq!((model.sync(&pods), sizes(&model)), (1, vec![51, 100, 100]));
 }
 
 proptest! {
@@ -201,7 +201,7 @@ proptest! {
     /// nothing.
     #[test]
     fn every_pod_is_in_one_slice(steps in proptest::collection::vec((0usize..260, 0usize..260, 80i32..83), 1..12)) {
-        let mut world = World::new(&json!({}));
+        let mut model = SliceModel::new(&json!({}));
         let mut pods: BTreeMap<usize, EndpointPodView> = BTreeMap::new();
         for (from, count, port) in steps {
             for number in from..from + count / 2 {
@@ -210,12 +210,12 @@ proptest! {
             let gone: Vec<usize> = pods.keys().copied().skip(count).collect();
             gone.iter().for_each(|number| drop(pods.remove(number)));
             let all: Vec<EndpointPodView> = pods.values().cloned().collect();
-            world.sync(&all);
+            model.sync(&all);
             let mut found = BTreeMap::new();
-            for slice in world.slices.values() {
+            for slice in model.slices.values() {
                 let endpoints = slice.slice.endpoints.clone().unwrap_or_default();
                 prop_assert!(endpoints.len() <= SLICE_MAX);
-                prop_assert!(!endpoints.is_empty() || world.slices.len() == 1);
+                prop_assert!(!endpoints.is_empty() || model.slices.len() == 1);
                 let ports: Vec<i32> = ports_of(&slice.slice).iter().map(|port| port.port).collect();
                 for endpoint in &endpoints {
                     prop_assert!(found.insert(uid_of(endpoint).expect("a pod").to_owned(), ports.clone()).is_none());
@@ -223,7 +223,7 @@ proptest! {
             }
             let wanted: BTreeMap<String, Vec<i32>> = all.iter().map(|pod| (pod.uid.to_string(), vec![pod.ports[0].number])).collect();
             prop_assert_eq!(found, wanted);
-            prop_assert_eq!(world.sync(&all), 0);
+            prop_assert_eq!(model.sync(&all), 0);
         }
     }
 }

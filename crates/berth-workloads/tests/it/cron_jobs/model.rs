@@ -1,6 +1,6 @@
 //! A model cluster with one CronJob: objects as JSON, and no time but what a test sets. Each write is checked against what must hold at every moment.
 
-use crate::world::{Stored, merge, read_back};
+use crate::cluster_model::{Stored, merge, read_back};
 use berth_api::cron::Schedule;
 use berth_identity::Revision;
 use berth_workloads::{

@@ -145,7 +145,7 @@ proptest! {
         model.rest();
         for _ in 0..3 {
             let before = model.started.len();
-            let next = model.plan().look_again.expect("each of the schedules has times");
+            let next = model.plan().requeue_at.expect("each of the schedules has times");
             prop_assert!(model.now < next, "{}", model.short());
             let since = model.last().or(model.view().meta.created).expect("it was created");
             prop_assert_eq!(model.schedule().last(since.max(model.now), next - SignedDuration::from_secs(1)), None, "{}", model.short());
@@ -172,7 +172,7 @@ proptest! {
 fn started(schedule: &str, zone: &str, from: &str, until: &str) -> usize {
     let (from, until): (Timestamp, Timestamp) = (from.parse().expect("a time"), until.parse().expect("a time"));
     let mut model = CronJobModel::new(&json!({"schedule": schedule, "timeZone": zone, "successfulJobsHistoryLimit": 0}), from);
-    while let Some(next) = model.plan().look_again.filter(|next| *next <= until) {
+    while let Some(next) = model.plan().requeue_at.filter(|next| *next <= until) {
         model.now = next;
         model.rest();
         model.running().iter().for_each(|job| model.end(&job.meta.name, "Complete"));

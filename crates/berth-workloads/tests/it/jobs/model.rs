@@ -1,6 +1,6 @@
 //! A model cluster with one Job: objects as JSON, and no time but what a test sets. Each write is checked against what must hold at every moment.
 
-use crate::world::{Patience, Stored, merge, read_back};
+use crate::cluster_model::{Patience, Stored, merge, read_back};
 use berth_identity::{ObjectRef, Revision};
 use berth_workloads::{
     Action, Plan,
@@ -384,7 +384,7 @@ impl JobModel {
             terminating.iter().for_each(|name| self.end(name, 137, false));
             active.iter().for_each(|name| self.end(name, code, false));
             if active.is_empty() && terminating.is_empty() {
-                self.now = self.plan().look_again.unwrap_or_else(|| panic!("nothing happens: {}", self.short())).max(self.now);
+                self.now = self.plan().requeue_at.unwrap_or_else(|| panic!("nothing happens: {}", self.short())).max(self.now);
             }
         }
         panic!("no end: {}", self.short());

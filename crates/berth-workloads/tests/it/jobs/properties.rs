@@ -1,7 +1,7 @@
 //! What holds for every Job, in any order of events: nodes, clients, lagging caches, and a controller that dies after any write.
 
 use super::model::{JobModel, is_own};
-use crate::world::Patience;
+use crate::cluster_model::Patience;
 use jiff::SignedDuration;
 use proptest::prelude::*;
 use serde_json::{Value, json};

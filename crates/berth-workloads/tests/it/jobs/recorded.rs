@@ -222,7 +222,7 @@ fn a_success_rule_ends_the_job_and_its_other_pods_have_not_failed() {
 fn a_job_fails_when_its_active_deadline_passes() {
     let message = ("DeadlineExceeded", "Job was active longer than specified deadline");
     let play = |model: &mut JobModel| {
-        assert_eq!(model.plan().look_again, Some(model.now + SignedDuration::from_secs(2)));
+        assert_eq!(model.plan().requeue_at, Some(model.now + SignedDuration::from_secs(2)));
         model.now += SignedDuration::from_secs(2);
         model.run_to_end(0);
     };
@@ -277,7 +277,7 @@ fn a_finished_job_is_deleted_when_it_expires() {
     model.rest();
     end(&mut model, 0, 0);
     model.rest();
-    assert_eq!(model.plan().look_again, Some(model.now + SignedDuration::from_secs(60)));
+    assert_eq!(model.plan().requeue_at, Some(model.now + SignedDuration::from_secs(60)));
     model.now += SignedDuration::from_secs(60);
     let text = model.plan().to_string();
     assert_eq!(text, "1. delete Job ns/sum, dependents Foreground: its ttlSecondsAfterFinished of 60 is over\n");

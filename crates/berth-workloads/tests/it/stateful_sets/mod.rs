@@ -1,6 +1,7 @@
 //! The effects of plans of StatefulSets in a model cluster.
 
 mod claims;
+mod cluster_model;
 mod properties;
 mod records;
 mod recreate;
@@ -8,4 +9,3 @@ mod revisions;
 mod rollback;
 mod rolling;
 mod slots;
-mod world;

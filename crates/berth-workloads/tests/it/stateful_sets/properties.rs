@@ -1,7 +1,7 @@
 //! Invariants of every model cluster in any order of events.
 
-use super::world::{World, broken, template};
-use crate::world::Patience;
+use super::cluster_model::{ClusterModel, broken, template};
+use crate::cluster_model::Patience;
 use berth_identity::Ordinal;
 use berth_workloads::{
     cause,
@@ -53,43 +53,43 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn take(world: &mut World, step: &Step) {
-    let pick = |world: &World, index: usize, going: bool| {
-        let names: Vec<_> = world.names().into_iter().filter(|name| !going || world.is_going(name)).collect();
+fn take(model: &mut ClusterModel, step: &Step) {
+    let pick = |model: &ClusterModel, index: usize, going: bool| {
+        let names: Vec<_> = model.names().into_iter().filter(|name| !going || model.is_going(name)).collect();
         names.get(index % names.len().max(1)).cloned()
     };
     match *step {
-        Step::Reconcile(limit) => drop(world.look(limit)),
-        Step::Start(index) => pick(world, index, false).into_iter().for_each(|name| world.start(&name)),
+        Step::Reconcile(limit) => drop(model.reconcile(limit)),
+        Step::Start(index) => pick(model, index, false).into_iter().for_each(|name| model.start(&name)),
         Step::Unready(index) => {
             let unready = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});
-            pick(world, index, false).into_iter().for_each(|name| world.edit_pod(&name, &unready));
+            pick(model, index, false).into_iter().for_each(|name| model.edit_pod(&name, &unready));
         }
-        Step::Gone(index) => pick(world, index, true).into_iter().for_each(|name| world.gone(&name)),
-        Step::Delete(index) => pick(world, index, false).into_iter().for_each(|name| world.delete_pod(&name)),
+        Step::Gone(index) => pick(model, index, true).into_iter().for_each(|name| model.gone(&name)),
+        Step::Delete(index) => pick(model, index, false).into_iter().for_each(|name| model.delete_pod(&name)),
         Step::Fail(index) => {
             let failed = json!({"status": {"phase": "Failed", "conditions": null}});
-            pick(world, index, false).into_iter().for_each(|name| world.edit_pod(&name, &failed));
+            pick(model, index, false).into_iter().for_each(|name| model.edit_pod(&name, &failed));
         }
-        Step::Seconds(seconds) => world.now += jiff::SignedDuration::from_secs(seconds),
-        Step::Scale(replicas) => world.edit(&json!({"spec": {"replicas": replicas}})),
-        Step::From(start) => world.edit(&json!({"spec": {"ordinals": {"start": start}}})),
-        Step::Template(number) => world.edit(&json!({"spec": {"template": template(number)}})),
-        Step::Broken(number) => world.edit(&json!({"spec": {"template": broken(number)}})),
+        Step::Seconds(seconds) => model.now += jiff::SignedDuration::from_secs(seconds),
+        Step::Scale(replicas) => model.edit(&json!({"spec": {"replicas": replicas}})),
+        Step::From(start) => model.edit(&json!({"spec": {"ordinals": {"start": start}}})),
+        Step::Template(number) => model.edit(&json!({"spec": {"template": template(number)}})),
+        Step::Broken(number) => model.edit(&json!({"spec": {"template": broken(number)}})),
         Step::Partition(partition) => {
-            if world.set.json["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
-                world.edit(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}}));
+            if model.set.json["spec"]["updateStrategy"]["type"] == "RollingUpdate" {
+                model.edit(&json!({"spec": {"updateStrategy": {"rollingUpdate": {"partition": partition}}}}));
             }
         }
         Step::Retention(scaled, deleted) => {
             let policy = |is_delete: bool| if is_delete { "Delete" } else { "Retain" };
             let retention = json!({"whenScaled": policy(scaled), "whenDeleted": policy(deleted)});
-            world.edit(&json!({"spec": {"persistentVolumeClaimRetentionPolicy": retention}}));
+            model.edit(&json!({"spec": {"persistentVolumeClaimRetentionPolicy": retention}}));
         }
-        Step::Strategy(strategy) => world.edit(&json!({"spec": {"updateStrategy": {"type": strategy, "rollingUpdate": null}}})),
+        Step::Strategy(strategy) => model.edit(&json!({"spec": {"updateStrategy": {"type": strategy, "rollingUpdate": null}}})),
         Step::Orphan(index) => {
             let orphan = json!({"metadata": {"ownerReferences": null}});
-            pick(world, index, false).into_iter().for_each(|name| world.edit_pod(&name, &orphan));
+            pick(model, index, false).into_iter().for_each(|name| model.edit_pod(&name, &orphan));
         }
     }
 }
@@ -103,13 +103,13 @@ struct Setting {
 }
 
 impl Setting {
-    fn world(&self) -> World {
-        let mut world = World::new(&self.spec).with_gates(self.gates);
-        world.patience = Patience::of(self.patience);
+    fn model(&self) -> ClusterModel {
+        let mut model = ClusterModel::new(&self.spec).with_gates(self.gates);
+        model.patience = Patience::of(self.patience);
         if self.repair {
-            world.edit(&json!({"metadata": {"annotations": {"berth.dev/repair": "Revision"}}}));
+            model.edit(&json!({"metadata": {"annotations": {"berth.dev/repair": "Revision"}}}));
         }
-        world
+        model
     }
 }
 
@@ -149,11 +149,11 @@ proptest! {
     /// Recreate never beside pods of another revision. In the end, wherever the controller crashed, exactly the desired pods exist.
     #[test]
     fn every_cluster_converges(setting in setting(), steps in steps(60)) {
-        let mut world = setting.world();
-        steps.iter().for_each(|step| take(&mut world, step));
-        world.is_healed = true;
-        world.settle();
-        let (set, controlled) = (world.view(), world.controlled());
+        let mut model = setting.model();
+        steps.iter().for_each(|step| take(&mut model, step));
+        model.is_healed = true;
+        model.settle();
+        let (set, controlled) = (model.view(), model.controlled());
         prop_assert_eq!((controlled.missing().next(), controlled.condemned().next(), controlled.unavailable_slots()), (None, None, 0));
         let status = set.status.clone();
         let wanted = set.spec.replicas.unwrap_or(0);
@@ -165,8 +165,8 @@ proptest! {
             let outdated = controlled.slots().filter(|(ordinal, pod)| *ordinal >= from && revision_of(pod) != status.update_revision).count();
             prop_assert_eq!(outdated, 0);
         }
-        prop_assert!(world.revisions.len() <= 4 + controlled.slots().count(), "history {:?}", world.revisions.keys());
-        let plan = world.plan();
+        prop_assert!(model.revisions.len() <= 4 + controlled.slots().count(), "history {:?}", model.revisions.keys());
+        let plan = model.plan();
         prop_assert!(plan.stages.is_empty() && plan.events.is_empty(), "{plan:?}");
     }
 
@@ -177,13 +177,13 @@ proptest! {
     fn every_claim_goes_with_whom_it_should(setting in setting(), steps in steps(40), last in (any::<bool>(), any::<bool>())) {
         let mut spec = setting.spec.clone();
         spec["volumeClaimTemplates"] = json!([{"metadata": {"name": "data"}}]);
-        let mut world = Setting { spec, ..setting }.world();
-        steps.iter().for_each(|step| take(&mut world, step));
-        take(&mut world, &Step::Broken(7));
-        world.settle();
-        take(&mut world, &Step::Retention(last.0, last.1));
-        world.settle();
-        prop_assert!(world.in_doubt().is_empty() && world.plan().stages.is_empty());
+        let mut model = Setting { spec, ..setting }.model();
+        steps.iter().for_each(|step| take(&mut model, step));
+        take(&mut model, &Step::Broken(7));
+        model.settle();
+        take(&mut model, &Step::Retention(last.0, last.1));
+        model.settle();
+        prop_assert!(model.in_doubt().is_empty() && model.plan().stages.is_empty());
     }
 
     /// No reconcile deletes a pod below the partition for an update, or creates one there with the new template.
@@ -192,13 +192,13 @@ proptest! {
         let mut spec = setting.spec.clone();
         spec["updateStrategy"] = json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}});
         spec["replicas"] = json!(4);
-        let mut world = Setting { spec, ..setting }.world();
-        world.settle();
+        let mut model = Setting { spec, ..setting }.model();
+        model.settle();
         // A set without pods has no old ones: all pods that it creates afterwards have the update revision.
         let keeps = |step: &&Step| !matches!(step, Step::Partition(_) | Step::From(_) | Step::Scale(0) | Step::Strategy(_));
         for step in steps.iter().filter(keeps) {
-            take(&mut world, step);
-            let images = world.images();
+            take(&mut model, step);
+            let images = model.images();
             let kept = images.iter().filter(|(name, _)| (0..partition).any(|ordinal| **name == format!("web-{ordinal}")));
             for (name, image) in kept {
                 prop_assert_eq!(image, "1", "{} after {:?}", name, step);
@@ -210,16 +210,16 @@ proptest! {
     /// itself.
     #[test]
     fn repair_never_touches_a_ready_pod(setting in setting(), steps in steps(50)) {
-        let mut world = Setting { repair: true, ..setting }.world();
+        let mut model = Setting { repair: true, ..setting }.model();
         for step in &steps {
-            let before = world.pod_views();
-            let told = world.events.len();
-            take(&mut world, step);
-            let repaired = world.events[told..].iter().filter(|(reason, _)| reason == "RepairedPod");
+            let before = model.pod_views();
+            let told = model.events.len();
+            take(&mut model, step);
+            let repaired = model.events[told..].iter().filter(|(reason, _)| reason == "RepairedPod");
             for (_, message) in repaired {
                 let name = message.split(' ').nth(2).expect("a name");
                 let pod = before.iter().find(|pod| pod.meta.name == name).expect("it was there");
-                prop_assert!(!is_ready(pod) && revision_of(pod) != world.view().status.update_revision, "{}", message);
+                prop_assert!(!is_ready(pod) && revision_of(pod) != model.view().status.update_revision, "{}", message);
             }
         }
     }
@@ -229,60 +229,64 @@ proptest! {
     fn a_budget_is_kept(unavailable in 1_i64..4, policy in prop_oneof![Just("OrderedReady"), Just("Parallel")], steps in steps(60)) {
         let rolling = json!({"partition": 0, "maxUnavailable": unavailable});
         let spec = json!({"replicas": 5, "podManagementPolicy": policy, "updateStrategy": {"rollingUpdate": rolling}});
-        let mut world = World::new(&spec).with_gates("MaxUnavailableStatefulSet=true");
-        world.settle();
+        let mut model = ClusterModel::new(&spec).with_gates("MaxUnavailableStatefulSet=true");
+        model.settle();
         for step in steps.iter().filter(|step| matches!(step, Step::Reconcile(_) | Step::Start(_) | Step::Gone(_) | Step::Template(_))) {
-            take(&mut world, step);
-            prop_assert!(world.controlled().unavailable_slots() <= unavailable, "{}", world.short());
+            take(&mut model, step);
+            prop_assert!(model.controlled().unavailable_slots() <= unavailable, "{}", model.short());
         }
     }
 
     /// Planning is a function: the same state results in the same plan.
     #[test]
     fn planning_twice_gives_the_same(setting in setting(), steps in steps(40)) {
-        let mut world = setting.world();
-        steps.iter().for_each(|step| take(&mut world, step));
-        prop_assert_eq!(format!("{:?}", world.plan()), format!("{:?}", world.plan()));
+        let mut model = setting.model();
+        steps.iter().for_each(|step| take(&mut model, step));
+        prop_assert_eq!(format!("{:?}", model.plan()), format!("{:?}", model.plan()));
     }
 
     /// An index with incremental changes equals one built from the present pods, and its counts equal a recount.
     #[test]
     fn a_running_controlled_pods_equals_a_new_one(setting in setting(), steps in steps(60)) {
-        let mut world = setting.world();
-        let owned = |world: &World| world.pod_views().into_iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())).collect::<Vec<_>>();
-        let mut generation = world.view().meta.generation;
-        let mut running = world.controlled();
-        let mut pods: Vec<Arc<PodView>> = owned(&world);
+        let mut model = setting.model();
+        let owned = |model: &ClusterModel| model.pod_views().into_iter().filter(|pod| pod.meta.is_controlled_by(&"uid-web".into())).collect::<Vec<_>>();
+        let mut generation = model.view().meta.generation;
+        let mut running = model.controlled();
+        let mut pods: Vec<Arc<PodView>> = owned(&model);
         for step in &steps {
-            take(&mut world, step);
-            let now = owned(&world);
+            take(&mut model, step);
+            let now = owned(&model);
             pods.iter().filter(|pod| !now.contains(pod)).for_each(|pod| running.remove(pod));
             now.iter().filter(|pod| !pods.contains(pod)).for_each(|pod| running.add(pod));
             pods = now;
-            let set = world.view();
+            let set = model.view();
             if set.meta.generation != generation {
                 generation = set.meta.generation;
-                running = world.controlled();
+                running = model.controlled();
             }
-            running.advance(world.now);
-            let fresh = world.controlled();
+            running.advance(model.now);
+            let fresh = model.controlled();
             prop_assert_eq!(&running, &fresh);
             let (mut written, mut counted) = (set.status.clone(), set.status.clone());
             fresh.write_counts(&mut written);
             let members = fresh.slots().chain(fresh.condemned()).map(|(_, pod)| pod);
-            counts(&mut counted, members, set.spec.min_ready_seconds, world.now);
+            counts(&mut counted, members, set.spec.min_ready_seconds, model.now);
             prop_assert_eq!(written, counted);
-            check_queries(&fresh, &set, &world)?;
+            check_queries(&fresh, &set, &model)?;
         }
     }
 }
 
 /// Compares the queries of an index with their definitions, pod by pod.
-fn check_queries(controlled: &ControlledPods, set: &berth_workloads::view::StatefulSetView, world: &World) -> Result<(), TestCaseError> {
+fn check_queries(
+    controlled: &ControlledPods,
+    set: &berth_workloads::view::StatefulSetView,
+    model: &ClusterModel,
+) -> Result<(), TestCaseError> {
     let wanted = ordinals(set);
     let range = wanted.start..wanted.end();
     let is_available = |pod: &PodView| {
-        is_ready(pod) && pod.meta.deleted.is_none() && pod.available_at(set.spec.min_ready_seconds).is_some_and(|at| at <= world.now)
+        is_ready(pod) && pod.meta.deleted.is_none() && pod.available_at(set.spec.min_ready_seconds).is_some_and(|at| at <= model.now)
     };
     let unavailable: Vec<Ordinal> =
         range.start.up_to(range.end).filter(|ordinal| !controlled.pod(*ordinal).is_some_and(is_available)).collect();
@@ -301,7 +305,7 @@ fn check_queries(controlled: &ControlledPods, set: &berth_workloads::view::State
     let fails = |pod: &&PodView| revision_of(pod) == update && pod.meta.deleted.is_none() && cause::of_pod(pod).is_some();
     let members = || controlled.ordinals().filter_map(|ordinal| controlled.pod(ordinal));
     prop_assert!(controlled.failing(update).eq(members().filter(fails)));
-    let due = members().filter_map(|pod| pod.available_at(set.spec.min_ready_seconds)).filter(|at| *at > world.now);
+    let due = members().filter_map(|pod| pod.available_at(set.spec.min_ready_seconds)).filter(|at| *at > model.now);
     prop_assert_eq!(controlled.next_available_at(), due.min());
     let attention: Vec<Ordinal> = controlled.attention().collect();
     prop_assert!(unavailable.iter().all(|ordinal| attention.contains(ordinal)) && attention.is_sorted(), "{:?}", attention);

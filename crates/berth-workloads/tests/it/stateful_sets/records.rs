@@ -1,34 +1,34 @@
 //! The records of a StatefulSet's rollouts.
 
-use super::world::{World, broken, template};
+use super::cluster_model::{ClusterModel, broken, template};
 use serde_json::{Value, json};
 
 const ROLLOUT: &str = "berth.dev/rollout";
 const CHANGED_BY: &str = "berth.dev/changed-by";
 const GATES: &str = "StatefulSetRecreateStrategy=true,RolloutRecords=true";
 
-fn changed(world: &mut World, template: &Value, user: &str) {
+fn changed(model: &mut ClusterModel, template: &Value, user: &str) {
     let by = format!(r#"{{"at":"1970-01-01T00:00:00Z","user":"{user}","manager":"m"}}"#);
-    world.edit(&json!({"metadata": {"annotations": {CHANGED_BY: by}}, "spec": {"template": template}}));
+    model.edit(&json!({"metadata": {"annotations": {CHANGED_BY: by}}, "spec": {"template": template}}));
 }
 
 /// Reconciles, each with so many writes before the controller crashes, until nothing happens for long.
-fn run(world: &mut World, limit: usize) {
+fn run(model: &mut ClusterModel, limit: usize) {
     let mut quiet = 0;
     for _ in 0..600 {
-        let acted = world.look(limit);
-        world.pass();
+        let acted = model.reconcile(limit);
+        model.pass();
         quiet = if acted == 0 { quiet + 1 } else { 0 };
         if quiet == 8 {
             return;
         }
     }
-    panic!("no end: {:#?}", world.plan());
+    panic!("no end: {:#?}", model.plan());
 }
 
 /// The record of each revision, oldest first: number, author, former number, end, and the rollout that replaced it.
-fn rollout_lines(world: &World) -> Vec<String> {
-    let mut revisions: Vec<&Value> = world.revisions.values().map(|revision| &*revision.json).collect();
+fn rollout_lines(model: &ClusterModel) -> Vec<String> {
+    let mut revisions: Vec<&Value> = model.revisions.values().map(|revision| &*revision.json).collect();
     revisions.sort_by_key(|revision| revision["revision"].as_i64());
     let one = |revision: &Value| {
         let annotations = &revision["metadata"]["annotations"];
@@ -46,19 +46,19 @@ fn rollout_lines(world: &World) -> Vec<String> {
 fn each_rollout_is_recorded_with_the_user_who_began_it_and_its_end() {
     for spec in [json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}}), json!({"podManagementPolicy": "Parallel"})] {
         for limit in [usize::MAX, 1, 2] {
-            let mut world = World::new(&spec).with_gates(GATES);
-            run(&mut world, limit);
-            changed(&mut world, &template(2), "alice");
-            run(&mut world, limit);
-            assert_eq!(rollout_lines(&world), ["1 null null Complete null", "2 alice null Complete null"], "{spec} {limit}");
-            changed(&mut world, &broken(3), "bob");
-            run(&mut world, limit);
-            assert_eq!(rollout_lines(&world)[2], "3 bob null null null", "{spec} {limit}");
-            changed(&mut world, &template(1), "carol");
-            run(&mut world, limit);
+            let mut model = ClusterModel::new(&spec).with_gates(GATES);
+            run(&mut model, limit);
+            changed(&mut model, &template(2), "alice");
+            run(&mut model, limit);
+            assert_eq!(rollout_lines(&model), ["1 null null Complete null", "2 alice null Complete null"], "{spec} {limit}");
+            changed(&mut model, &broken(3), "bob");
+            run(&mut model, limit);
+            assert_eq!(rollout_lines(&model)[2], "3 bob null null null", "{spec} {limit}");
+            changed(&mut model, &template(1), "carol");
+            run(&mut model, limit);
             let wanted = ["2 alice null Complete null", "3 bob null Superseded 4"];
-            assert_eq!(rollout_lines(&world)[..2], wanted, "{spec} {limit}");
-            assert!(rollout_lines(&world)[2].starts_with("4 carol 1 "), "{spec} {limit}: {:?}", rollout_lines(&world));
+            assert_eq!(rollout_lines(&model)[..2], wanted, "{spec} {limit}");
+            assert!(rollout_lines(&model)[2].starts_with("4 carol 1 "), "{spec} {limit}: {:?}", rollout_lines(&model));
         }
     }
 }
@@ -66,19 +66,19 @@ fn each_rollout_is_recorded_with_the_user_who_began_it_and_its_end() {
 #[test]
 fn an_automatic_rollback_is_recorded() {
     for limit in [usize::MAX, 1, 2] {
-        let mut world = World::new(&json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}})).with_gates(GATES);
-        world.edit(&json!({"metadata": {"annotations": {
+        let mut model = ClusterModel::new(&json!({"updateStrategy": {"type": "Recreate", "rollingUpdate": null}})).with_gates(GATES);
+        model.edit(&json!({"metadata": {"annotations": {
             "berth.dev/auto-rollback": "OnDeadline", "berth.dev/progress-deadline-seconds": "90",
         }}}));
-        run(&mut world, limit);
-        changed(&mut world, &broken(2), "alice");
-        run(&mut world, limit);
-        let now = rollout_lines(&world);
+        run(&mut model, limit);
+        changed(&mut model, &broken(2), "alice");
+        run(&mut model, limit);
+        let now = rollout_lines(&model);
         assert_eq!(now[0], "2 alice null RolledBack 3", "{limit}");
         assert!(now[1].starts_with("3 alice 1 Complete"), "{limit}: {now:?}");
-        changed(&mut world, &broken(2), "bob");
-        run(&mut world, limit);
-        assert_eq!(rollout_lines(&world)[1], "4 bob 2 Failed null", "{limit}");
+        changed(&mut model, &broken(2), "bob");
+        run(&mut model, limit);
+        assert_eq!(rollout_lines(&model)[1], "4 bob 2 Failed null", "{limit}");
     }
 }
 
@@ -86,21 +86,21 @@ fn an_automatic_rollback_is_recorded() {
 #[test]
 fn an_update_with_a_partition_is_under_way_until_it_has_all() {
     let rolling = |partition: u32| json!({"updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"partition": partition}}});
-    let mut world = World::new(&rolling(1)).with_gates(GATES);
-    run(&mut world, usize::MAX);
-    changed(&mut world, &template(2), "alice");
-    run(&mut world, usize::MAX);
-    assert_eq!(rollout_lines(&world)[1], "2 alice null null null");
-    world.edit(&json!({"spec": rolling(0)}));
-    run(&mut world, usize::MAX);
-    assert_eq!(rollout_lines(&world)[1], "2 alice null Complete null");
+    let mut model = ClusterModel::new(&rolling(1)).with_gates(GATES);
+    run(&mut model, usize::MAX);
+    changed(&mut model, &template(2), "alice");
+    run(&mut model, usize::MAX);
+    assert_eq!(rollout_lines(&model)[1], "2 alice null null null");
+    model.edit(&json!({"spec": rolling(0)}));
+    run(&mut model, usize::MAX);
+    assert_eq!(rollout_lines(&model)[1], "2 alice null Complete null");
 }
 
 #[test]
 fn with_the_gate_off_nothing_is_kept() {
-    let mut world = World::new(&json!({})).with_gates("RolloutRecords=false");
-    world.edit(&json!({"metadata": {"annotations": {CHANGED_BY: "mine"}}}));
-    run(&mut world, usize::MAX);
-    let annotations = &world.revisions.values().next().expect("a revision").json["metadata"]["annotations"];
+    let mut model = ClusterModel::new(&json!({})).with_gates("RolloutRecords=false");
+    model.edit(&json!({"metadata": {"annotations": {CHANGED_BY: "mine"}}}));
+    run(&mut model, usize::MAX);
+    let annotations = &model.revisions.values().next().expect("a revision").json["metadata"]["annotations"];
     assert_eq!(*annotations, json!({CHANGED_BY: "mine"}), "as upstream");
 }

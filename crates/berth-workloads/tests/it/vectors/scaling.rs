@@ -1,7 +1,7 @@
 //! Vectors of scaling several ReplicaSets: carried through the whole plan of a paused Deployment, which only scales.
 
 use super::{Check, case, check};
-use crate::world::{Stored, World, template};
+use crate::cluster_model::{ClusterModel, Stored, template};
 use berth_identity::Revision;
 use berth_workloads::deployment::{limits::Size, scale::Scale};
 use serde_json::{Value, json};
@@ -50,13 +50,21 @@ fn fraction(text: &str) -> Vec<String> {
 }
 
 /// A paused Deployment.
-fn world(strategy: &str, policy: Option<&str>, replicas: i64, surge: i64) -> World {
+fn model(strategy: &str, policy: Option<&str>, replicas: i64, surge: i64) -> ClusterModel {
     let rolling = json!({"type": "RollingUpdate", "rollingUpdate": {"maxSurge": surge, "maxUnavailable": 1}});
     let strategy = if strategy == "Recreate" { json!({"type": "Recreate"}) } else { rolling };
-    World::new(json!({"replicas": replicas, "strategy": strategy, "paused": true, "podReplacementPolicy": policy}))
+    ClusterModel::new(json!({"replicas": replicas, "strategy": strategy, "paused": true, "podReplacementPolicy": policy}))
 }
 
-fn add_set(world: &mut World, name: &str, number: u32, created: i64, spec: i64, annotations: &BTreeMap<String, String>, status: &Value) {
+fn add_set(
+    model: &mut ClusterModel,
+    name: &str,
+    number: u32,
+    created: i64,
+    spec: i64,
+    annotations: &BTreeMap<String, String>,
+    status: &Value,
+) {
     let created = super::at(created).to_string();
     let metadata = json!({
         "name": name, "namespace": "shop", "uid": name, "generation": 1, "creationTimestamp": created, "annotations": annotations,
@@ -64,20 +72,20 @@ fn add_set(world: &mut World, name: &str, number: u32, created: i64, spec: i64, 
         "ownerReferences": [{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "uid-web", "controller": true}],
     });
     let spec = json!({"replicas": spec, "selector": {"matchLabels": {"app": "web"}}, "template": template(number)});
-    world.sets.insert(name.to_owned(), Stored::new(json!({"metadata": metadata, "spec": spec, "status": status}), Revision(1)));
+    model.sets.insert(name.to_owned(), Stored::new(json!({"metadata": metadata, "spec": spec, "status": status}), Revision(1)));
 }
 
 fn proportional(text: &str) -> Vec<String> {
     check(text, |case: ProportionalCase| {
-        let mut world = world(&case.strategy, None, case.replicas, case.max_surge);
+        let mut model = model(&case.strategy, None, case.replicas, case.max_surge);
         for (number, set) in (10..).zip(&case.replica_sets) {
             let number = if set.role == "new" { 1 } else { number };
             let status = json!({"replicas": set.replicas, "availableReplicas": set.available_replicas, "observedGeneration": 1});
-            add_set(&mut world, &set.name, number, set.created, set.replicas, &set.annotations, &status);
+            add_set(&mut model, &set.name, number, set.created, set.replicas, &set.annotations, &status);
         }
-        let plan = world.plan_deployment();
-        world.carry_out(plan, usize::MAX);
-        (case.expected, world.sizes())
+        let plan = model.plan_deployment();
+        model.execute(plan, usize::MAX);
+        (case.expected, model.sizes())
     })
 }
 
@@ -91,15 +99,15 @@ fn partial(text: &str) -> Vec<String> {
 }
 
 fn next_row(case: &PartialCase, newest: &str, before: &Row, row: &Row) -> BTreeMap<String, RowSet> {
-    let mut world = world(&case.strategy, Some(&case.pod_replacement_policy), row.replicas, row.max_replicas - row.replicas);
+    let mut model = model(&case.strategy, Some(&case.pod_replacement_policy), row.replicas, row.max_replicas - row.replicas);
     for (number, (name, set)) in (10..).zip(&before.replica_sets) {
         let number = if name == newest { 1 } else { number };
         let terminating = if name == newest { row.terminating_replicas } else { 0 };
         let status = json!({"replicas": set.replicas, "observedGeneration": 1, "terminatingReplicas": terminating});
-        add_set(&mut world, name, number, case.created[name], set.replicas, &set.annotations, &status);
+        add_set(&mut model, name, number, case.created[name], set.replicas, &set.annotations, &status);
     }
-    let plan = world.plan_deployment();
-    world.carry_out(plan, usize::MAX);
+    let plan = model.plan_deployment();
+    model.execute(plan, usize::MAX);
     let scaling = |annotations: &Value| {
         let mut annotations: BTreeMap<String, String> = serde_json::from_value(annotations.clone()).expect("annotations");
         annotations.remove("deployment.kubernetes.io/revision");
@@ -109,5 +117,5 @@ fn next_row(case: &PartialCase, newest: &str, before: &Row, row: &Row) -> BTreeM
         replicas: set.json["spec"]["replicas"].as_i64().expect("a size"),
         annotations: scaling(&set.json["metadata"]["annotations"]),
     };
-    world.sets.iter().map(|(name, set)| (name.clone(), result(set))).collect()
+    model.sets.iter().map(|(name, set)| (name.clone(), result(set))).collect()
 }

@@ -89,7 +89,7 @@ pub(super) fn evidence(
     if first.reason() == "quota" {
         shown.extend(of_quotas(first, &around.quotas));
     }
-    shown.extend(conditions.iter().filter(|condition| is_telling(condition)).map(|condition| of_condition(title, condition)));
+    shown.extend(conditions.iter().filter(|condition| is_problem(condition)).map(|condition| of_condition(title, condition)));
     shown.extend(of_events(&around.events, &objects));
     shown
 }
@@ -160,7 +160,7 @@ fn of_quota(quota: &ResourceQuota) -> Option<Evidence> {
 }
 
 /// Whether a condition reports a problem. Healthy conditions are not shown.
-fn is_telling(condition: &Condition) -> bool {
+fn is_problem(condition: &Condition) -> bool {
     match condition.type_.as_str() {
         "Available" | "Progressing" | "Ready" | "PodScheduled" => condition.status != "True",
         "ReplicaFailure" | "DisruptionTarget" | "Failed" | "FailureTarget" => condition.status == "True",

@@ -134,16 +134,16 @@ impl Reader<'_> {
             self.input = Some(Box::new(WorkloadState::Deployment(waits::state(&deployment, &sets, pods, &gates, now))));
         }
         let observed = waits::observe(&deployment, &sets, pods, &gates, now);
-        let look = status::of_deployment(&deployment, observed, causes, &gates);
+        let status = status::of_deployment(&deployment, observed, causes, &gates);
         let owned = |pod: &&Arc<PodView>| {
             sets.iter().any(|set| set.meta.is_controlled_by(&deployment.meta.uid) && pod.meta.is_controlled_by(&set.meta.uid))
         };
-        let look = settled(look, pods.iter().filter(owned).map(|pod| &**pod), deployment.spec.min_ready_seconds, now);
-        let RolloutStatus { revision, progress: standing, mut causes, waits, .. } = look;
-        causes.extend(self.neighbours("Deployment", &deployment.meta, &deployment.spec.template, &sets, pods).await?);
+        let status = settled(status, pods.iter().filter(owned).map(|pod| &**pod), deployment.spec.min_ready_seconds, now);
+        let RolloutStatus { revision, progress: standing, mut causes, waits, .. } = status;
+        causes.extend(self.neighbors("Deployment", &deployment.meta, &deployment.spec.template, &sets, pods).await?);
         let outdated = outdated::of_deployment(&deployment, &sets, pods);
         let own = sets.iter().filter(|set| set.replicas > 0 && set.meta.is_controlled_by(&deployment.meta.uid));
-        let told = Summary {
+        let summary = Summary {
             kind: "Deployment",
             meta: &deployment.meta,
             state: state(standing.state),
@@ -158,7 +158,7 @@ impl Reader<'_> {
             ended: None,
         };
         let later = facts::deadline(&deployment, now).filter(|_| standing.state != RolloutStage::Complete);
-        self.explain(told, causes, waits, around, later).await
+        self.explain(summary, causes, waits, around, later).await
     }
 
     async fn stateful_set(mut self, found: &Found) -> Result<Explanation, Error> {
@@ -181,15 +181,15 @@ impl Reader<'_> {
         if self.keeps_input {
             self.input = stateful_set::state(&set, &belongings, &gates, now).map(WorkloadState::StatefulSet).map(Box::new);
         }
-        let look = stateful_set::explain(&set, &belongings, causes, &gates, now);
+        let status = stateful_set::explain(&set, &belongings, causes, &gates, now);
         let owned = pods.iter().filter(|pod| pod.meta.is_controlled_by(&set.meta.uid)).map(|pod| &**pod);
-        let RolloutStatus { progress: standing, mut causes, mut waits, .. } = settled(look, owned, set.spec.min_ready_seconds, now);
-        let heeds_annotations = features::heed_annotations(self.connection, found).await;
-        if !heeds_annotations {
+        let RolloutStatus { progress: standing, mut causes, mut waits, .. } = settled(status, owned, set.spec.min_ready_seconds, now);
+        let supports_annotations = features::support_annotations(self.connection, found).await;
+        if !supports_annotations {
             waits = waits.into_iter().map(Wait::unheeded).collect();
         }
-        causes.extend(self.neighbours("StatefulSet", &set.meta, &set.spec.template, &sets, pods).await?);
-        let told = Summary {
+        causes.extend(self.neighbors("StatefulSet", &set.meta, &set.spec.template, &sets, pods).await?);
+        let summary = Summary {
             kind: "StatefulSet",
             meta: &set.meta,
             state: state(standing.state),
@@ -198,12 +198,12 @@ impl Reader<'_> {
             workload: format!("statefulset/{}", set.meta.name),
             has_earlier,
             outdated,
-            replacement: stateful_set::replacement(&set, &gates, heeds_annotations),
+            replacement: stateful_set::replacement(&set, &gates, supports_annotations),
             notes,
             parts: BTreeMap::new(),
             ended: None,
         };
-        self.explain(told, causes, waits, around, None).await
+        self.explain(summary, causes, waits, around, None).await
     }
 
     async fn replicas(mut self, kind: ReplicaKind, json: &str) -> Result<Explanation, Error> {
@@ -221,11 +221,11 @@ impl Reader<'_> {
         let is_current = self.is_current(&set).await;
         if owner.is_none() {
             let sets: Vec<Arc<ReplicaSetView>> = self.views(REPLICA_SETS).await?;
-            causes.extend(self.neighbours(kind.name(), &set.meta, &set.template, &sets, pods).await?);
+            causes.extend(self.neighbors(kind.name(), &set.meta, &set.template, &sets, pods).await?);
         }
         let (wanted, status) = (set.replicas, &set.status);
         let is_whole = [status.replicas, status.ready_replicas, status.available_replicas] == [wanted; 3] && set.meta.deleted.is_none();
-        let told = Summary {
+        let summary = Summary {
             kind: kind.name(),
             meta: &set.meta,
             state: if is_whole { "Complete" } else { "Waiting" },
@@ -241,7 +241,7 @@ impl Reader<'_> {
         };
         let gates = features::gates(self.connection).await.controllers;
         let waits = waits::of_set_alone(&set, pods, &gates, now);
-        self.explain(told, causes, waits, around, None).await
+        self.explain(summary, causes, waits, around, None).await
     }
 
     async fn pod(mut self, json: &str) -> Result<Explanation, Error> {
@@ -263,7 +263,7 @@ impl Reader<'_> {
             (None, false, _) if pod.node_name.is_empty() => ("Waiting", "it has no node yet"),
             (None, false, _) => ("Waiting", "it is not ready yet"),
         };
-        let told = Summary {
+        let summary = Summary {
             kind: "Pod",
             meta: &pod.meta,
             state,
@@ -278,7 +278,7 @@ impl Reader<'_> {
             ended: of_owner.ended,
         };
         let waits = pod.is_terminating().then(|| going(&pod, self.now)).into_iter().collect();
-        self.explain(told, causes, waits, around, None).await
+        self.explain(summary, causes, waits, around, None).await
     }
 
     /// Whether a `ReplicaSet` has its Deployment's current template. Only then can an earlier template help.
@@ -293,42 +293,42 @@ impl Reader<'_> {
 
     async fn explain(
         mut self,
-        told: Summary<'_>,
+        summary: Summary<'_>,
         mut causes: Vec<Cause>,
         waits: Vec<Wait>,
         mut around: Around,
         later: Option<Next>,
     ) -> Result<Explanation, Error> {
-        self.look_beyond_pods(&mut causes, &around).await?;
+        self.add_causes_beyond_pods(&mut causes, &around).await?;
         let obstacles = ranked(causes, waits);
         if obstacles.first().is_some_and(|first| first.reason() == "quota") {
             let items = self.items(QUOTAS, None).await?;
             around.quotas = items.iter().filter_map(|item| ResourceQuota::decode_json(item.json.as_bytes()).ok()).collect();
         }
-        let title = format!("{}/{}", told.kind.to_lowercase(), told.meta.name);
-        let mut parts = told.parts;
-        parts.insert(told.meta.uid.to_string(), title.clone());
-        let evidence = obstacles.first().map_or_else(Vec::new, |first| facts::evidence(first, &around, &title, &told.conditions, parts));
-        let ended = told.ended.filter(|_| told.state == "Failed" || !obstacles.is_empty());
+        let title = format!("{}/{}", summary.kind.to_lowercase(), summary.meta.name);
+        let mut parts = summary.parts;
+        parts.insert(summary.meta.uid.to_string(), title.clone());
+        let evidence = obstacles.first().map_or_else(Vec::new, |first| facts::evidence(first, &around, &title, &summary.conditions, parts));
+        let ended = summary.ended.filter(|_| summary.state == "Failed" || !obstacles.is_empty());
         let by_itself = ended.or_else(|| obstacles.first().map(Obstacle::next)).map(|text| Next { text: text.to_owned(), at: None });
-        let namespace = if told.meta.namespace.is_empty() { self.connection.namespace() } else { &*told.meta.namespace };
-        let (outdated, replacement) = (&told.outdated[..], told.replacement);
-        let place = AdviceContext { workload: &told.workload, namespace, has_earlier: told.has_earlier, outdated, replacement };
+        let namespace = if summary.meta.namespace.is_empty() { self.connection.namespace() } else { &*summary.meta.namespace };
+        let (outdated, replacement) = (&summary.outdated[..], summary.replacement);
+        let place = AdviceContext { workload: &summary.workload, namespace, has_earlier: summary.has_earlier, outdated, replacement };
         let mut to_do = to_do(&obstacles, place);
         if to_do.is_empty() && ended.is_some() {
             to_do.push(cause::recreate(place));
         }
         Ok(Explanation {
-            kind: told.kind,
-            name: told.meta.name.to_string(),
-            state: told.state,
-            message: told.message,
+            kind: summary.kind,
+            name: summary.meta.name.to_string(),
+            state: summary.state,
+            message: summary.message,
             evidence,
             next: by_itself.into_iter().chain(later).collect(),
             to_do,
             namespace: namespace.to_owned(),
             obstacles,
-            notes: told.notes,
+            notes: summary.notes,
             unread: self.unread,
             at: self.now,
             input: self.input,
@@ -336,7 +336,7 @@ impl Reader<'_> {
     }
 
     /// Adds the causes that a pod's own status does not show: an unresponsive node or a missing ResourceClaim.
-    async fn look_beyond_pods(&mut self, causes: &mut Vec<Cause>, around: &Around) -> Result<(), Error> {
+    async fn add_causes_beyond_pods(&mut self, causes: &mut Vec<Cause>, around: &Around) -> Result<(), Error> {
         if causes.iter().any(|cause| cause.kind == cause::Kind::NotReady) {
             let nodes = self.nodes().await?;
             let lost = nodes.iter().filter_map(|item| Some((item.name.clone(), silent(item)?))).collect();
@@ -432,7 +432,7 @@ impl Reader<'_> {
     }
 
     /// Other workloads that select the same pods, and budgets that block evictions.
-    async fn neighbours(
+    async fn neighbors(
         &mut self,
         kind: &'static str,
         meta: &Meta,

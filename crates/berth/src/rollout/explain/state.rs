@@ -89,8 +89,8 @@ pub(super) fn print_plan(path: &Path, output: Option<PlanOutput>) -> Result<(), 
     let (title, at) = file.state.title();
     match output {
         Some(PlanOutput::Json) => {
-            let Plan { stages, waits, events, look_again, .. } = &plan;
-            line(&report::json(&Report { at, stages, waits, events, requeue_at: *look_again }));
+            let Plan { stages, waits, events, requeue_at, .. } = &plan;
+            line(&report::json(&Report { at, stages, waits, events, requeue_at: *requeue_at }));
         }
         None => text(&title, at, &plan).iter().for_each(|text| line(&one_line(text))),
     }

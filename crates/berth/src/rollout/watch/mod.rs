@@ -23,7 +23,7 @@ use berth_follow::cluster_cache::ClusterCache;
 use berth_identity::RolloutRevision;
 use berth_remote::RemoteCluster;
 use berth_store::env::Env;
-use berth_terminal::{Ask, Colours, Effect, Ending, Event, Location, Shown, WatchState, step};
+use berth_terminal::{Ask, Colors, Effect, Ending, Event, Location, Shown, WatchState, step};
 use berth_workloads::workload::WorkloadId;
 use screen::{Input, Screen};
 use std::{process::ExitCode, sync::Arc, time::Duration};
@@ -119,12 +119,12 @@ async fn show(options: &Watch, cluster: &ClusterOptions, env: Env) -> Outcome {
     cluster_cache.ask(PlanForecaster::shared(cluster.remote()));
     cluster_cache.begin_workloads();
     let state = WatchState::new(title, place, search);
-    Shell { cluster_cache, remote, state, screen: Screen::enter()?, colours: colours() }.run().await
+    Shell { cluster_cache, remote, state, screen: Screen::enter()?, colors: colors() }.run().await
 }
 
 /// As <https://no-color.org> specifies.
-fn colours() -> Colours {
-    if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) { Colours::Off } else { Colours::On }
+fn colors() -> Colors {
+    if std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty()) { Colors::Off } else { Colors::On }
 }
 
 struct Shell {
@@ -132,7 +132,7 @@ struct Shell {
     remote: RemoteCluster,
     state: WatchState,
     screen: Screen,
-    colours: Colours,
+    colors: Colors,
 }
 
 impl Shell {
@@ -158,7 +158,7 @@ impl Shell {
                         let wanted = self.state.wants();
                         let effect = step(&mut self.state, Event::Key(key));
                         if self.state.wants() != wanted {
-                            self.look();
+                            self.refresh();
                         }
                         effect
                     }
@@ -169,21 +169,21 @@ impl Shell {
                 },
                 Some(event) = answered.recv() => step(&mut self.state, event),
                 // The cluster_cache lives as long as this.
-                _ = changes.changed() => self.look(),
-                _ = tick.tick() => self.look(),
+                _ = changes.changed() => self.refresh(),
+                _ = tick.tick() => self.refresh(),
             };
             match effect {
                 Some(Effect::End(ending)) => return Ok(ended(ending)),
                 Some(Effect::Suspend) => self.screen.suspend()?,
                 Some(Effect::Prepare(ask)) => self.ask(ask, answers.clone(), false),
-                Some(Effect::CarryOut(ask)) => self.ask(ask, answers.clone(), true),
+                Some(Effect::Execute(ask)) => self.ask(ask, answers.clone(), true),
                 None => (),
             }
-            self.screen.draw(&self.state, self.colours)?;
+            self.screen.draw(&self.state, self.colors)?;
         }
     }
 
-    fn look(&mut self) -> Option<Effect> {
+    fn refresh(&mut self) -> Option<Effect> {
         let now = self.cluster_cache.env.clock.now();
         let shown = Shown::read(&self.cluster_cache, &self.state.wants(), self.remote.lost(), now);
         step(&mut self.state, Event::Shown(shown))
@@ -194,10 +194,10 @@ impl Shell {
         let cluster_cache = Arc::clone(&self.cluster_cache);
         tokio::spawn(async move {
             let event = if is_to_be_done {
-                let done = cluster_cache.carry_out(&ask.id, ask.verb, &ask.said).await;
+                let done = cluster_cache.execute(&ask.id, ask.verb, &ask.fields).await;
                 Event::Done(ask, done)
             } else {
-                let prepared = cluster_cache.prepare(&ask.id, ask.verb, &ask.said).await;
+                let prepared = cluster_cache.prepare(&ask.id, ask.verb, &ask.fields).await;
                 Event::Prepared(ask, prepared)
             };
             // The receiver is gone if the user has quit meanwhile.

@@ -1,6 +1,6 @@
 //! The terminal: acquired, drawn on, and restored in every case.
 
-use berth_terminal::{Colours, Key, WatchState, draw};
+use berth_terminal::{Colors, Key, WatchState, draw};
 use crossterm::{
     cursor::Show,
     event::{self, KeyCode, KeyEventKind, KeyModifiers},
@@ -49,8 +49,8 @@ impl Screen {
     }
 
     /// Draws what has changed.
-    pub(super) fn draw(&mut self, state: &WatchState, colours: Colours) -> io::Result<()> {
-        self.terminal.draw(|frame| draw(state, colours, frame.buffer_mut())).map(drop)
+    pub(super) fn draw(&mut self, state: &WatchState, colors: Colors) -> io::Result<()> {
+        self.terminal.draw(|frame| draw(state, colors, frame.buffer_mut())).map(drop)
     }
 
     /// Returns the terminal to the shell and stops, as for Ctrl-Z. Continues when the shell resumes the process.

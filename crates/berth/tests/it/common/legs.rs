@@ -26,13 +26,13 @@ impl Leg {
     /// Whether this sequence of sizes matches the part. A watch can show pods of one forecast change one by one, so there can be more
     /// steps, or fewer. The size must not exceed the forecast, nor reverse where the forecast has only one direction.
     pub(crate) fn is_gone_by(&self, seen: &[i64]) -> bool {
-        let foretold = || std::iter::once(self.from).chain(self.sizes.iter().copied());
+        let expected = || std::iter::once(self.from).chain(self.sizes.iter().copied());
         let way = || std::iter::once(self.from).chain(seen.iter().copied());
-        let (lowest, highest) = (foretold().min(), foretold().max());
+        let (lowest, highest) = (expected().min(), expected().max());
         way().last() == Some(self.end())
             && way().all(|size| lowest <= Some(size) && Some(size) <= highest)
-            && (!foretold().is_sorted() || way().is_sorted())
-            && (!foretold().is_sorted_by(|a, b| a >= b) || way().is_sorted_by(|a, b| a >= b))
+            && (!expected().is_sorted() || way().is_sorted())
+            && (!expected().is_sorted_by(|a, b| a >= b) || way().is_sorted_by(|a, b| a >= b))
     }
 }
 

@@ -7,14 +7,14 @@ use super::*;
 #[test]
 fn every_answer_to_a_write_is_true() {
     for seed in 1..60 {
-        let world = TestStore::new(seed);
-        let others = world.another();
+        let test_store = TestStore::new(seed);
+        let others = test_store.another();
         let mut watch = others.watch("/registry/pods/", Revision(1)).expect("kept");
         let told: Arc<Mutex<Vec<(Write, Written)>>> = Arc::default();
         let writers = (0..3).map(|writer| {
-            let store = if writer == 0 { Arc::clone(&world.store) } else { Arc::clone(&others) };
-            let (rng, told, model) = (Arc::clone(&world.rng), Arc::clone(&told), Arc::clone(&world.model));
-            world.start(async move {
+            let store = if writer == 0 { Arc::clone(&test_store.store) } else { Arc::clone(&others) };
+            let (rng, told, model) = (Arc::clone(&test_store.rng), Arc::clone(&told), Arc::clone(&test_store.model));
+            test_store.start(async move {
                 for round in 0..10 {
                     let key = key(&rng.below(3).to_string());
                     if rng.below(3) == 0 {
@@ -44,10 +44,10 @@ fn every_answer_to_a_write_is_true() {
             })
         });
         let writers: Vec<_> = writers.collect();
-        writers.iter().for_each(|writer| world.finish(writer));
-        world.pass(20);
+        writers.iter().for_each(|writer| test_store.finish(writer));
+        test_store.pass(20);
 
-        let mut log = world.model.kept().log.clone();
+        let mut log = test_store.model.kept().log.clone();
         log.retain(|change| change.key.as_str().starts_with("/registry/pods/"));
         let is_it =
             |change: &Change, write: &Write| change.key == write.key && change.put.as_ref().map(|(value, _)| value) == write.value.as_ref();
@@ -84,7 +84,7 @@ fn every_answer_to_a_write_is_true() {
             }
         }
         let count = log.len();
-        let seen = world.wait(async move {
+        let seen = test_store.wait(async move {
             let mut seen = Vec::new();
             while seen.len() < count {
                 if let WatchItem::Events(events) = watch.next().await.expect("it goes on").expect("nothing is lost") {

@@ -47,15 +47,15 @@ fn a_change_is_answered_as_done_when_a_hanging_etcd_continues() {
         ("the last is done first", 30_000, vec![slow(30_300, 10), slow(27_200, 10), slow(21_100, 10), slow(9_000, 500)]),
     ] {
         for value in [Some("2"), None] {
-            let world = TestStore::new(0);
-            assert_eq!(world.put("1", Expected::Absent), Ok(2));
-            world.model.faults(faults.clone());
-            let began = world.time.now();
-            assert_eq!(world.finish(&world.change(value)).map_err(|error| error.to_string()), Ok(3), "{what}, {value:?}");
-            let took = world.time.now().duration_since(began).as_millis();
+            let test_store = TestStore::new(0);
+            assert_eq!(test_store.put("1", Expected::Absent), Ok(2));
+            test_store.model.faults(faults.clone());
+            let began = test_store.time.now();
+            assert_eq!(test_store.finish(&test_store.change(value)).map_err(|error| error.to_string()), Ok(3), "{what}, {value:?}");
+            let took = test_store.time.now().duration_since(began).as_millis();
             assert!((stood..stood + 1_500).contains(&took), "{what}, {value:?}: {took}");
-            world.pass(200);
-            assert_eq!(world.model.kept().revision, 3, "{what}: once");
+            test_store.pass(200);
+            assert_eq!(test_store.model.kept().revision, 3, "{what}: once");
         }
     }
 }
@@ -63,87 +63,87 @@ fn a_change_is_answered_as_done_when_a_hanging_etcd_continues() {
 /// The other server has written the same value. The stamp identifies the writer, so the store waits for no answer.
 #[test]
 fn a_change_that_another_made_in_the_same_way_is_a_conflict_at_once() {
-    let world = TestStore::new(0);
-    assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.faults([slow(5_000, 1_000), slow(2_000, 0)]);
-    let written = world.change(Some("2"));
-    world.pass_millis(4_000);
-    world.anothers("2");
-    let began = world.time.now();
-    let told = world.finish(&written);
+    let test_store = TestStore::new(0);
+    assert_eq!(test_store.put("1", Expected::Absent), Ok(2));
+    test_store.model.faults([slow(5_000, 1_000), slow(2_000, 0)]);
+    let written = test_store.change(Some("2"));
+    test_store.pass_millis(4_000);
+    test_store.anothers("2");
+    let began = test_store.time.now();
+    let told = test_store.finish(&written);
     assert!(matches!(told, Err(WriteError::Conflict { found: Revision(3), .. })), "{told:?}");
-    let took = world.time.now().duration_since(began).as_millis();
+    let took = test_store.time.now().duration_since(began).as_millis();
     assert!(took < 2_000, "{took}");
 }
 
 /// As when the leader of etcd is killed behind the write: its answer never comes, and the next attempt finds the key changed.
 #[test]
 fn a_change_that_is_done_and_never_answered_is_settled_by_what_is_stored() {
-    let world = TestStore::new(0);
-    assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.faults([slow(100, 200_000)]);
-    let began = world.time.now();
-    assert_eq!(world.finish(&world.change(Some("2"))).map_err(|error| error.to_string()), Ok(3));
-    let took = world.time.now().duration_since(began).as_millis();
+    let test_store = TestStore::new(0);
+    assert_eq!(test_store.put("1", Expected::Absent), Ok(2));
+    test_store.model.faults([slow(100, 200_000)]);
+    let began = test_store.time.now();
+    assert_eq!(test_store.finish(&test_store.change(Some("2"))).map_err(|error| error.to_string()), Ok(3));
+    let took = test_store.time.now().duration_since(began).as_millis();
     assert!((3_000..4_500).contains(&took), "as soon as a second attempt is answered: {took}");
-    assert_eq!((world.get("a").as_str(), world.model.kept().revision), ("2@3", 3), "once");
+    assert_eq!((test_store.get("a").as_str(), test_store.model.kept().revision), ("2@3", 3), "once");
 }
 
 /// A stamp would be a write, and an etcd without space does nothing but delete.
 #[test]
 fn a_deletion_goes_on_without_space() {
-    let world = TestStore::new(0);
-    assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.raise(&[Alarm::NoSpace]);
-    assert_eq!(world.finish(&world.change(None)).map_err(|error| error.to_string()), Ok(3));
+    let test_store = TestStore::new(0);
+    assert_eq!(test_store.put("1", Expected::Absent), Ok(2));
+    test_store.model.raise(&[Alarm::NoSpace]);
+    assert_eq!(test_store.finish(&test_store.change(None)).map_err(|error| error.to_string()), Ok(3));
 }
 
 #[test]
 fn a_change_that_another_made_in_another_way_is_a_conflict_at_once() {
-    let world = TestStore::new(0);
-    assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.faults([slow(30_000, 0)]);
-    let written = world.change(Some("2"));
-    world.pass_millis(2_000);
-    world.anothers("x");
-    let began = world.time.now();
-    let told = world.finish(&written);
+    let test_store = TestStore::new(0);
+    assert_eq!(test_store.put("1", Expected::Absent), Ok(2));
+    test_store.model.faults([slow(30_000, 0)]);
+    let written = test_store.change(Some("2"));
+    test_store.pass_millis(2_000);
+    test_store.anothers("x");
+    let began = test_store.time.now();
+    let told = test_store.finish(&written);
     assert!(matches!(told, Err(WriteError::Conflict { found: Revision(3), .. })), "{told:?}");
-    let took = world.time.now().duration_since(began).as_millis();
+    let took = test_store.time.now().duration_since(began).as_millis();
     assert!(took < 1_500, "no answer to the first is waited for, which cannot be done any more: {took}");
-    world.pass(60);
-    assert_eq!(world.get("a"), "x@3");
+    test_store.pass(60);
+    assert_eq!(test_store.get("a"), "x@3");
 }
 
 #[test]
 fn an_etcd_that_hangs_for_too_long_is_asked_four_times_and_the_outcome_is_unknown() {
-    let world = TestStore::new(0);
-    assert_eq!(world.put("1", Expected::Absent), Ok(2));
-    world.model.faults([slow(50_000, 0); 10]);
-    let began = world.time.now();
-    let told = world.finish(&world.change(Some("2"))).expect_err("it does not answer").to_string();
+    let test_store = TestStore::new(0);
+    assert_eq!(test_store.put("1", Expected::Absent), Ok(2));
+    test_store.model.faults([slow(50_000, 0); 10]);
+    let began = test_store.time.now();
+    let told = test_store.finish(&test_store.change(Some("2"))).expect_err("it does not answer").to_string();
     assert_eq!(told, "whether /registry/pods/default/a was written is unknown: etcd has not answered");
-    let took = world.time.now().duration_since(began);
-    assert_eq!((took.as_secs(), world.model.kept().faults.len()), (34, 6));
-    world.model.kept().faults.clear();
-    world.pass(60);
-    assert_eq!(world.get("a"), "2@3", "all the same, and once");
+    let took = test_store.time.now().duration_since(began);
+    assert_eq!((took.as_secs(), test_store.model.kept().faults.len()), (34, 6));
+    test_store.model.kept().faults.clear();
+    test_store.pass(60);
+    assert_eq!(test_store.get("a"), "2@3", "all the same, and once");
 }
 
 #[test]
 fn a_refused_attempt_proves_nothing_about_a_late_one() {
     for is_full_for_good in [true, false] {
-        let world = TestStore::new(0);
-        assert_eq!(world.put("1", Expected::Absent), Ok(2));
-        world.model.raise(&[Alarm::NoSpace]);
-        world.model.faults([slow(4_000, 0)]);
-        let written = world.change(Some("2"));
-        world.pass_millis(3_500);
+        let test_store = TestStore::new(0);
+        assert_eq!(test_store.put("1", Expected::Absent), Ok(2));
+        test_store.model.raise(&[Alarm::NoSpace]);
+        test_store.model.faults([slow(4_000, 0)]);
+        let written = test_store.change(Some("2"));
+        test_store.pass_millis(3_500);
         assert!(written.lock().expect("nothing panics under it").is_none(), "the second was refused, the first may be done");
         if !is_full_for_good {
-            world.model.raise(&[]);
+            test_store.model.raise(&[]);
         }
-        let told = world.finish(&written);
+        let told = test_store.finish(&written);
         match (is_full_for_good, &told) {
             (true, Err(WriteError::QuotaExceeded { .. })) | (false, Ok(3)) => (),
             _ => panic!("{is_full_for_good}: {told:?}"),

@@ -1,6 +1,6 @@
 //! Fenced writes by the holder of a Lease.
 
-use crate::world::{World, config_map, now, pod};
+use crate::test_cluster::{TestCluster, config_map, now, pod};
 use berth_registry::{ApiError, DeleteOptions, Patch, WriteOptions};
 use berth_store::Key;
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use std::sync::Arc;
 const LEASES: &str = "leases.coordination.k8s.io";
 
 /// Returns the same test cluster with writes of this holder.
-fn led(world: &World, tenure: &str) -> World {
-    let mut led = World::beside(world);
-    led.registry = led.registry.led_by(Arc::new(tenure.parse().expect("a tenure")));
-    led
+fn fenced(cluster: &TestCluster, fencing_token: &str) -> TestCluster {
+    let mut fenced = TestCluster::beside(cluster);
+    fenced.registry = fenced.registry.with_fencing(Arc::new(fencing_token.parse().expect("a fencing token")));
+    fenced
 }
 
-fn hold(world: &World, holder: &str, transitions: i32) {
-    world.merge(LEASES, "l", json!({"spec": {"holderIdentity": holder, "leaseTransitions": transitions}})).expect("held");
+fn hold(cluster: &TestCluster, holder: &str, transitions: i32) {
+    cluster.merge(LEASES, "l", json!({"spec": {"holderIdentity": holder, "leaseTransitions": transitions}})).expect("held");
 }
 
 fn refused<T: std::fmt::Debug>(result: Result<T, ApiError>, object: &str) {
@@ -27,21 +27,21 @@ fn refused<T: std::fmt::Debug>(result: Result<T, ApiError>, object: &str) {
 
 #[test]
 fn who_leads_no_longer_writes_nothing() {
-    let world = World::new();
-    world.made(LEASES, json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a", "leaseTransitions": 1}}));
-    let first = led(&world, "default/l;a;1");
+    let cluster = TestCluster::new();
+    cluster.made(LEASES, json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "a", "leaseTransitions": 1}}));
+    let first = fenced(&cluster, "default/l;a;1");
     for name in ["c", "d"] {
         first.made("configmaps", config_map(name));
     }
     first.made("pods", pod("p"));
     // The next write detects that.
     let renewed = json!({"spec": {"renewTime": "2026-01-01T00:00:02.000000Z"}});
-    world.merge(LEASES, "l", renewed).expect("renewed");
+    cluster.merge(LEASES, "l", renewed).expect("renewed");
     first.merge("configmaps", "c", json!({"data": {"k": "1"}})).expect("it leads");
     first.delete("configmaps", "d", &DeleteOptions::default()).expect("it leads");
 
-    hold(&world, "b", 2);
-    let revision = world.revision();
+    hold(&cluster, "b", 2);
+    let revision = cluster.revision();
     refused(first.create("configmaps", config_map("e")), "configmaps \"e\"");
     refused(first.merge("configmaps", "c", json!({"data": {"k": "2"}})), "configmaps \"c\"");
     refused(first.update("configmaps", "c", &config_map("c")), "configmaps \"c\"");
@@ -52,39 +52,39 @@ fn who_leads_no_longer_writes_nothing() {
     refused(first.post("pods/eviction", "p", json!({"metadata": {"name": "p"}})), "pods \"p\"");
     let event = json!({"metadata": {"name": "v"}, "involvedObject": {"kind": "Pod", "namespace": "default", "name": "p"}});
     refused(first.create("events", event), "events \"v\"");
-    assert_eq!(world.revision(), revision, "nothing has changed");
+    assert_eq!(cluster.revision(), revision, "nothing has changed");
 
-    let second = led(&world, "default/l;b;2");
+    let second = fenced(&cluster, "default/l;b;2");
     second.merge("configmaps", "c", json!({"data": {"k": "3"}})).expect("it leads");
     // Neither the same holder with another count of transitions, nor a deleted Lease.
-    hold(&world, "a", 3);
+    hold(&cluster, "a", 3);
     refused(first.create("configmaps", config_map("e")), "configmaps \"e\"");
-    world.delete(LEASES, "l", &DeleteOptions::default()).expect("deleted");
+    cluster.delete(LEASES, "l", &DeleteOptions::default()).expect("deleted");
     refused(first.create("configmaps", config_map("e")), "configmaps \"e\"");
 }
 
 #[test]
 fn what_a_refused_write_has_taken_is_given_back() {
-    let world = World::new();
-    world.made(LEASES, json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "b", "leaseTransitions": 2}}));
-    world.made("resourcequotas", json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "5"}}}));
-    world
+    let cluster = TestCluster::new();
+    cluster.made(LEASES, json!({"metadata": {"name": "l"}, "spec": {"holderIdentity": "b", "leaseTransitions": 2}}));
+    cluster.made("resourcequotas", json!({"metadata": {"name": "q"}, "spec": {"hard": {"configmaps": "5"}}}));
+    cluster
         .merge("resourcequotas/status", "q", json!({"status": {"hard": {"configmaps": "5"}, "used": {"configmaps": "1"}}}))
         .expect("counted");
-    let first = led(&world, "default/l;a;1");
+    let first = fenced(&cluster, "default/l;a;1");
     refused(first.create("configmaps", config_map("e")), "configmaps \"e\"");
     let service = json!({"metadata": {"name": "s"}, "spec": {"clusterIP": "10.96.7.7", "ports": [{"port": 80}]}});
     refused(first.create("services", service), "services \"s\"");
-    assert_eq!(world.get("resourcequotas", "q").expect("there")["status"]["used"], json!({"configmaps": "1"}));
-    let claim = now(berth_store::Store::get(&*world.store, &Key::new("/registry/ipaddresses/10.96.7.7"))).expect("read");
+    assert_eq!(cluster.get("resourcequotas", "q").expect("there")["status"]["used"], json!({"configmaps": "1"}));
+    let claim = now(berth_store::Store::get(&*cluster.store, &Key::new("/registry/ipaddresses/10.96.7.7"))).expect("read");
     assert!(claim.is_none(), "{claim:?}");
 }
 
 #[test]
 fn a_dry_run_and_a_patch_without_effect_are_answered_as_before() {
-    let world = World::new();
-    world.made("configmaps", config_map("c"));
-    let first = led(&world, "default/none;a;1");
+    let cluster = TestCluster::new();
+    cluster.made("configmaps", config_map("c"));
+    let first = fenced(&cluster, "default/none;a;1");
     let dry = WriteOptions { dry_run: vec!["All".to_owned()], ..WriteOptions::default() };
     first.create_with("configmaps", config_map("e"), &dry).expect("nothing is written");
     let same: Value = first.patch("configmaps", "c", Patch::MergeValue(json!({})), &WriteOptions::default()).expect("nothing is written");

@@ -5,14 +5,14 @@ use berth_workloads::Action;
 /// How many reconciles leave out deferred writes before one does not.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Patience {
-    looks: u32,
+    reconciles: u32,
     left_out: u32,
 }
 
 impl Patience {
     /// With so many reconciles.
-    pub(crate) fn of(looks: u32) -> Self {
-        Self { looks, left_out: 0 }
+    pub(crate) fn of(reconciles: u32) -> Self {
+        Self { reconciles, left_out: 0 }
     }
 
     /// Removes the writes that can still be deferred from a reconcile's actions.
@@ -20,7 +20,7 @@ impl Patience {
         if !actions.iter().any(Action::may_wait) {
             return;
         }
-        if self.left_out == self.looks {
+        if self.left_out == self.reconciles {
             self.left_out = 0;
             return;
         }

@@ -9,7 +9,7 @@ use super::{
     observe::Observed,
     progress,
     status::{Conditions, Verdict},
-    steps::{self, Stand, StepPosition},
+    steps::{self, CurrentStep, StepPosition},
 };
 use crate::analysis::{Asked, Note, Outcome, Question};
 use berth_api::{
@@ -47,10 +47,10 @@ pub(super) fn outcome(observed: &Observed<'_>, set: &Annotations, question: &Que
         return kept;
     }
     let asked = observed.state.asked.as_ref().filter(|asked| asked.question == *question);
-    asked.and_then(|asked| told(asked, patience(observed), observed.state.now)).or(kept)
+    asked.and_then(|asked| outcome_of(asked, patience(observed), observed.state.now)).or(kept)
 }
 
-fn told(asked: &Asked, patience: SignedDuration, now: Timestamp) -> Option<Outcome> {
+fn outcome_of(asked: &Asked, patience: SignedDuration, now: Timestamp) -> Option<Outcome> {
     Some(match asked.last? {
         Ok(answer) if answer.passes() => Outcome::Passed { answer },
         Ok(answer) => Outcome::Failed { answer },
@@ -60,7 +60,7 @@ fn told(asked: &Asked, patience: SignedDuration, now: Timestamp) -> Option<Outco
 }
 
 /// When to requeue, because the time for an answer ends.
-pub(super) fn look_again(observed: &Observed<'_>, question: &Question) -> Option<Timestamp> {
+pub(super) fn requeue_at(observed: &Observed<'_>, question: &Question) -> Option<Timestamp> {
     let asked = observed.state.asked.as_ref().filter(|asked| asked.question == *question)?;
     // After that time, a question that still waits for its turn needs no requeue: its answer enqueues the Deployment.
     Some(ends_at(asked, patience(observed))).filter(|end| observed.state.now < *end)
@@ -76,9 +76,9 @@ fn patience(observed: &Observed<'_>) -> SignedDuration {
 }
 
 /// The current step's analysis if it is recorded as failed. `None` if a user has promoted the rollout all the same.
-fn failed(observed: &Observed<'_>, stand: &Stand<'_>, set: &Annotations) -> Option<(Question, Outcome)> {
-    let position = stand.position();
-    if stand.step() != Step::Analysis || is_promoted(observed, position) {
+fn failed(observed: &Observed<'_>, current_step: &CurrentStep<'_>, set: &Annotations) -> Option<(Question, Outcome)> {
+    let position = current_step.position();
+    if current_step.step() != Step::Analysis || is_promoted(observed, position) {
         return None;
     }
     let question = question(observed, position);
@@ -94,9 +94,9 @@ pub(super) fn is_promoted(observed: &Observed<'_>, position: &StepPosition) -> b
 
 /// Why the current step's analysis has failed, as a sentence. `set` contains the annotations of the set that records the failure.
 pub(super) fn failure(observed: &Observed<'_>, set: &Annotations) -> Option<(Outcome, String)> {
-    let stand = steps::stand(observed)?;
-    let (question, outcome) = failed(observed, &stand, set)?;
-    Some((outcome, format!("{}: the analysis by provider {:?} {outcome}", stand.at(observed), question.provider)))
+    let current_step = steps::current_step(observed)?;
+    let (question, outcome) = failed(observed, &current_step, set)?;
+    Some((outcome, format!("{}: the analysis by provider {:?} {outcome}", current_step.at(observed), question.provider)))
 }
 
 /// Sets or removes the condition that the current step's analysis has failed.

@@ -73,7 +73,7 @@ impl Rng for Constant {
     }
 }
 
-pub(crate) struct World {
+pub(crate) struct TestCluster {
     pub(crate) registry: Registry,
     pub(crate) store: Arc<MemoryStore>,
     pub(crate) clock: Arc<TestClock>,
@@ -107,7 +107,7 @@ impl Wake for Woken {
     }
 }
 
-impl World {
+impl TestCluster {
     pub(crate) fn new() -> Self {
         Self::with(Arc::new(Counting(AtomicU64::new(1))))
     }
@@ -125,8 +125,8 @@ impl World {
     }
 
     /// Returns another server over the same store.
-    pub(crate) fn beside(world: &Self) -> Self {
-        Self::of(Arc::clone(&world.store), Arc::<MemoryStore>::clone(&world.store), Arc::default(), Arc::clone(&world.rng))
+    pub(crate) fn beside(cluster: &Self) -> Self {
+        Self::of(Arc::clone(&cluster.store), Arc::<MemoryStore>::clone(&cluster.store), Arc::default(), Arc::clone(&cluster.rng))
     }
 
     fn of(store: Arc<MemoryStore>, seen: Arc<dyn Store>, table: Arc<ResourceTable>, rng: Arc<dyn Rng>) -> Self {
@@ -256,7 +256,7 @@ pub(crate) fn config_map(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}})
 }
 
-pub(crate) fn labelled(name: &str, key: &str, value: &str) -> Value {
+pub(crate) fn labeled(name: &str, key: &str, value: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": {key: value}}})
 }
 

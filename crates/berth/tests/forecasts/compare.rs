@@ -1,7 +1,7 @@
 //! Compares a forecast with the real events.
 
 use crate::{
-    common::legs::{is_as_foretold, legs},
+    common::legs::{is_as_forecast, legs},
     seen::{Line, Seen},
 };
 use serde_json::Value;
@@ -194,42 +194,42 @@ impl Happened {
     ///
     /// # Errors
     /// A description of the difference.
-    pub(crate) fn held_against(&self, foretold: &Forecast<'_>) -> Result<Vec<Late>, String> {
+    pub(crate) fn held_against(&self, expected: &Forecast<'_>) -> Result<Vec<Late>, String> {
         let mut late = Vec::new();
-        self.compare_sizes(foretold, &mut late)?;
-        self.compare_victims(foretold, &mut late)?;
-        let extremes = ((self.most_pods, self.fewest_available), (foretold.most_pods(), foretold.fewest_available()));
+        self.compare_sizes(expected, &mut late)?;
+        self.compare_victims(expected, &mut late)?;
+        let extremes = ((self.most_pods, self.fewest_available), (expected.most_pods(), expected.fewest_available()));
         if extremes.0 != extremes.1 {
             return Err(format!("the most pods and the fewest available: {:?}, not {:?}", extremes.0, extremes.1));
         }
-        match (foretold.outcome(), self.complete, self.settled) {
+        match (expected.outcome(), self.complete, self.settled) {
             ("complete", Some(complete), Some(settled)) => {
-                is_on_time("complete", foretold.after(), complete, &mut late)?;
-                is_on_time("settled", foretold.settled_after(), settled, &mut late)?;
+                is_on_time("complete", expected.after(), complete, &mut late)?;
+                is_on_time("settled", expected.settled_after(), settled, &mut late)?;
             }
             // The status may show a complete rollout while pods are held. The workload is stable when its status has counted its pods,
             // unless some still terminate.
             ("held", ..) => {
-                let last = if foretold.after() == foretold.settled_after() { self.last.max(self.last_status) } else { self.last };
-                is_on_time("held", foretold.settled_after(), last, &mut late)?;
+                let last = if expected.after() == expected.settled_after() { self.last.max(self.last_status) } else { self.last };
+                is_on_time("held", expected.settled_after(), last, &mut late)?;
             }
             ("stuck", None, _) => (),
             (outcome, complete, settled) => {
-                return Err(format!("complete after {complete:?} and settled after {settled:?}, not {outcome}: {}", foretold.why()));
+                return Err(format!("complete after {complete:?} and settled after {settled:?}, not {outcome}: {}", expected.why()));
             }
         }
         Ok(late)
     }
 
-    fn compare_sizes(&self, foretold: &Forecast<'_>, late: &mut Vec<Late>) -> Result<(), String> {
-        let sizes = foretold.sizes();
+    fn compare_sizes(&self, expected: &Forecast<'_>, late: &mut Vec<Late>) -> Result<(), String> {
+        let sizes = expected.sizes();
         if let Some((name, seen)) = self.sizes.iter().find(|(name, _)| !sizes.contains_key(name.as_str())) {
-            return Err(format!("sizes of {name}: {seen:?}, of which nothing is foretold"));
+            return Err(format!("sizes of {name}: {seen:?}, of which nothing is forecast"));
         }
         for (name, changes) in &sizes {
             let seen = self.sizes.get(*name).map(Vec::as_slice).unwrap_or_default();
             let legs = legs(changes, self.sizes_before.get(*name).copied().unwrap_or_default(), AT_ONCE);
-            if !is_as_foretold(&seen.iter().map(|(_, size)| *size).collect::<Vec<_>>(), &legs) {
+            if !is_as_forecast(&seen.iter().map(|(_, size)| *size).collect::<Vec<_>>(), &legs) {
                 return Err(format!("sizes of {name}: {seen:?}, not {changes:?}"));
             }
             let begin: Vec<Duration> = legs.iter().map(|leg| leg.begins).collect();
@@ -246,8 +246,8 @@ impl Happened {
         Ok(())
     }
 
-    fn compare_victims(&self, foretold: &Forecast<'_>, late: &mut Vec<Late>) -> Result<(), String> {
-        let victims = foretold.victims();
+    fn compare_victims(&self, expected: &Forecast<'_>, late: &mut Vec<Late>) -> Result<(), String> {
+        let victims = expected.victims();
         let bursts: Vec<&[Victim]> = victims.chunk_by(|one, next| next.at <= one.at + AT_ONCE).collect();
         let begin: Vec<Duration> = bursts.iter().map(|burst| burst[0].at).collect();
         let gone = parts(&begin, &self.victims);
@@ -284,10 +284,10 @@ fn parts<'a, T>(begin: &[Duration], seen: &'a [(Duration, T)]) -> Vec<&'a [(Dura
     (0..begin.len()).map(|place| &seen[from(place)..from(place + 1)]).collect()
 }
 
-fn is_on_time(what: &str, foretold: Duration, was: Duration, late: &mut Vec<Late>) -> Result<(), String> {
-    if was.abs_diff(foretold) > TOLERANCE {
-        return Err(format!("{what} after {was:.3?}, not {foretold:.3?}"));
+fn is_on_time(what: &str, expected: Duration, was: Duration, late: &mut Vec<Late>) -> Result<(), String> {
+    if was.abs_diff(expected) > TOLERANCE {
+        return Err(format!("{what} after {was:.3?}, not {expected:.3?}"));
     }
-    late.push(was.as_millis() as Late - foretold.as_millis() as Late);
+    late.push(was.as_millis() as Late - expected.as_millis() as Late);
     Ok(())
 }

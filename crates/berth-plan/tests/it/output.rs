@@ -1,7 +1,7 @@
 //! The output of a forecast: its text, line by line, and the format of its JSON.
 
 use crate::common::{
-    cluster, edit, foretell, new_image, pod, ready, rolling,
+    cluster, edit, forecast_change, new_image, pod, ready, rolling,
     scenario::{deployment, stateful_set},
     suppositions,
 };
@@ -10,12 +10,12 @@ use berth_workloads::workload::WorkloadKind;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-fn has_line(told: &str, line: &str) {
-    assert!(told.lines().any(|found| found == line), "{line:?} is not in\n{told}");
+fn has_line(output: &str, line: &str) {
+    assert!(output.lines().any(|found| found == line), "{line:?} is not in\n{output}");
 }
 
 fn rolled(policy: &str) -> Forecast {
-    foretell(vec![deployment(3, &rolling(1, 0, policy))], &edit(WorkloadKind::Deployment, new_image()))
+    forecast_change(vec![deployment(3, &rolling(1, 0, policy))], &edit(WorkloadKind::Deployment, new_image()))
 }
 
 #[test]
@@ -25,21 +25,24 @@ fn a_text_states_bounds_quotas_nodes_and_what_it_supposes() {
         "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10"}, "conditions": [{"type": "Ready", "status": "True"}]}});
     let mut web = deployment(3, &rolling(1, 0, "TerminationComplete"));
     web["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "500m", "memory": "1Gi"}});
-    let told = text(&foretell(vec![quota, node, web], &edit(WorkloadKind::Deployment, new_image())), None);
-    has_line(&told, "Assumes berth's controllers (the server knows podReplacementPolicy); RollingUpdate, TerminationComplete.");
-    has_line(&told, "  pods start in 5s (given), stop in 20s (given)");
-    has_line(&told, "  pods: at most 4, at 0s, including terminating pods (limit 4; the policy decides if terminating pods count)");
-    has_line(&told, "  available: at least 3, at 0s (the strategy requires 3)");
-    has_line(&told, "  cpu: at most 2, at 0s");
-    has_line(&told, "  memory: at most 4Gi, at 0s");
-    has_line(&told, "  quota few: at most 4 of 9 pods, at 0s");
-    has_line(&told, "  nodes: at least 2 of 4 cpu free, at 0s");
-    assert!(!told.lines().any(|line| line.starts_with("  pods: at most") && !line.contains("terminating")), "pods are no resource: {told}");
-    assert!(!told.contains("Problems:"), "{told}");
+    let output = text(&forecast_change(vec![quota, node, web], &edit(WorkloadKind::Deployment, new_image())), None);
+    has_line(&output, "Assumes berth's controllers (the server knows podReplacementPolicy); RollingUpdate, TerminationComplete.");
+    has_line(&output, "  pods start in 5s (given), stop in 20s (given)");
+    has_line(&output, "  pods: at most 4, at 0s, including terminating pods (limit 4; the policy decides if terminating pods count)");
+    has_line(&output, "  available: at least 3, at 0s (the strategy requires 3)");
+    has_line(&output, "  cpu: at most 2, at 0s");
+    has_line(&output, "  memory: at most 4Gi, at 0s");
+    has_line(&output, "  quota few: at most 4 of 9 pods, at 0s");
+    has_line(&output, "  nodes: at least 2 of 4 cpu free, at 0s");
+    assert!(
+        !output.lines().any(|line| line.starts_with("  pods: at most") && !line.contains("terminating")),
+        "pods are no resource: {output}"
+    );
+    assert!(!output.contains("Problems:"), "{output}");
     let recreate = Edits { strategy: Some("Recreate".to_owned()), ..new_image() };
-    let told = text(&foretell(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, recreate)), None);
-    has_line(&told, "  pods: at most 3, at 0s, including terminating pods");
-    has_line(&told, "  available: at least 0, at 0s");
+    let output = text(&forecast_change(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, recreate)), None);
+    has_line(&output, "  pods: at most 3, at 0s, including terminating pods");
+    has_line(&output, "  available: at least 0, at 0s");
 }
 
 /// The sentences for a user's confirmation.
@@ -47,8 +50,10 @@ fn a_text_states_bounds_quotas_nodes_and_what_it_supposes() {
 fn consequences_state_how_many_pods_are_deleted_created_and_stay_and_how_it_ends() {
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": "4"}}});
     let scaled = Edits { replicas: Some(6), ..Edits::default() };
-    let said =
-        consequences(&foretell(vec![quota, deployment(3, &rolling(1, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, scaled)));
+    let said = consequences(&forecast_change(
+        vec![quota, deployment(3, &rolling(1, 0, "TerminationStarted"))],
+        &edit(WorkloadKind::Deployment, scaled),
+    ));
     assert_eq!(said[0], "1 pod is created, 3 stay.", "{said:?}");
     assert!(said.iter().any(|sentence| sentence.starts_with("It is never complete")), "{said:?}");
     assert!(said.iter().any(|sentence| sentence.contains("exceeded quota: few")), "{said:?}");
@@ -59,7 +64,7 @@ fn consequences_state_how_many_pods_are_deleted_created_and_stay_and_how_it_ends
     );
     assert!(said[2].starts_with("It is complete after "), "{said:?}");
     let none = Edits { replicas: Some(3), ..Edits::default() };
-    let said = consequences(&foretell(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, none)));
+    let said = consequences(&forecast_change(vec![deployment(3, &json!({}))], &edit(WorkloadKind::Deployment, none)));
     assert_eq!(said[0], "No pod is deleted or created.");
 }
 
@@ -84,9 +89,9 @@ fn the_timings_of_pods_are_stated_with_their_source() {
         json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": reason, "namespace": "default"}, "reason": reason, "eventTime": at,
             "involvedObject": {"kind": "Pod", "namespace": "default", "name": "web-1-x"}})
     };
-    let told = [event("Scheduled", "2026-03-01T10:00:00.000000Z"), event("Started", "2026-03-01T10:00:06.000000Z")];
+    let events = [event("Scheduled", "2026-03-01T10:00:00.000000Z"), event("Started", "2026-03-01T10:00:06.000000Z")];
     assert!(
-        took([cluster(1, Vec::new()), told.to_vec()].concat(), WorkloadKind::Deployment)
+        took([cluster(1, Vec::new()), events.to_vec()].concat(), WorkloadKind::Deployment)
             .starts_with("  pods start in 6s (as 1 pod did according to events: 6s to 6s), ")
     );
     let mut said = deployment(1, &json!({}));
@@ -103,9 +108,10 @@ fn a_spread_and_the_victims_are_printed_in_words() {
     let snapshot = Snapshot::of_documents([deployment(3, &rolling(1, 0, "TerminationStarted"))]);
     let change = edit(WorkloadKind::Deployment, new_image());
     let spread = forecast_many(&snapshot, &change, &suppositions(5, 20), 2, |_| ()).expect("forecasts");
-    let told = text(&rolled("TerminationStarted"), Some(&Spread { p50: Duration::from_secs(35), p95: Duration::from_secs(80), ..spread }));
-    has_line(&told, "2 runs with other seeds: 2 complete, 50% within 35s, 95% within 1m20s;");
-    has_line(&told, "at most 6 pods, at least 3 available");
+    let output =
+        text(&rolled("TerminationStarted"), Some(&Spread { p50: Duration::from_secs(35), p95: Duration::from_secs(80), ..spread }));
+    has_line(&output, "2 runs with other seeds: 2 complete, 50% within 35s, 95% within 1m20s;");
+    has_line(&output, "at most 6 pods, at least 3 available");
     let gone = victims(&rolled("TerminationStarted"));
     let lines: Vec<Vec<&str>> = gone.lines().map(|line| line.split_whitespace().collect()).collect();
     assert_eq!(lines.iter().map(|line| line[0]).collect::<Vec<_>>(), ["1", "2", "3"], "{gone}");
@@ -114,11 +120,12 @@ fn a_spread_and_the_victims_are_printed_in_words() {
 
 #[test]
 fn a_long_list_shows_twenty_steps_from_either_end() {
-    let forecast = foretell(vec![deployment(20, &rolling(1, 0, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
-    let told = text(&forecast, None);
-    let steps: Vec<&str> = told.lines().skip_while(|line| !line.starts_with("  pods start")).skip(1).take(41).collect();
+    let forecast =
+        forecast_change(vec![deployment(20, &rolling(1, 0, "TerminationComplete"))], &edit(WorkloadKind::Deployment, new_image()));
+    let output = text(&forecast, None);
+    let steps: Vec<&str> = output.lines().skip_while(|line| !line.starts_with("  pods start")).skip(1).take(41).collect();
     let left_out = steps.iter().position(|line| line.contains(" more; -o json prints all")).expect("not all are shown");
-    assert_eq!(left_out, 20, "{told}");
+    assert_eq!(left_out, 20, "{output}");
     assert!(steps[..20].iter().chain(&steps[21..]).all(|line| line.trim_start().starts_with(|c: char| c.is_ascii_digit())), "{steps:#?}");
     let few = text(&rolled("TerminationComplete"), None);
     assert!(!few.contains("more; -o json prints all"), "{few}");
@@ -169,7 +176,8 @@ fn the_json_has_what_is_documented_and_leaves_out_what_is_not_there() {
     let lane = web["lanes"][0]["revisions"].as_object().and_then(|revisions| revisions.values().next()).cloned().unwrap_or_default();
     assert_eq!(keys(&lane), ["available", "failed", "pending", "ready", "starting", "terminating"]);
     let full = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "few", "namespace": "default"}, "spec": {"hard": {"pods": "3"}}});
-    let stuck = foretell(vec![full, deployment(3, &rolling(1, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()));
+    let stuck =
+        forecast_change(vec![full, deployment(3, &rolling(1, 0, "TerminationStarted"))], &edit(WorkloadKind::Deployment, new_image()));
     let stuck = serde_json::to_value(stuck).expect("string keys");
     assert_eq!(keys(&stuck["workloads"][0]["outcome"]), ["afterSeconds", "is", "why"]);
     assert_eq!(keys(&stuck["quotas"][0]), ["atSeconds", "hard", "name", "namespace", "resource", "used"]);

@@ -1,7 +1,7 @@
 //! A model cluster for plans of StatefulSets: objects as JSON, and a clock that only tests advance. Executes plans action by action, and
 //! checks the invariants after each one.
 
-use crate::world::{Patience, Stored, is_written_down, merge, read_back};
+use crate::cluster_model::{Patience, Stored, is_written_down, merge, read_back};
 use berth_api::{FeatureGates, Gate, Object};
 use berth_identity::{ObjectRef, Ordinal, Revision};
 use berth_workloads::{
@@ -20,7 +20,7 @@ use std::{
 
 /// One StatefulSet `web` and the objects that belong to it.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct ClusterModel {
     pub(crate) set: Stored,
     pub(crate) revisions: BTreeMap<String, Stored>,
     pub(crate) claims: BTreeMap<String, Stored>,
@@ -29,7 +29,7 @@ pub(crate) struct World {
     pub(crate) gates: FeatureGates,
     pub(crate) events: Vec<(String, String)>,
     /// What an event recorder remembers of events that are recorded once.
-    told_once: Vec<(String, String, Repeat)>,
+    recorded_once: Vec<(String, String, Repeat)>,
     /// Why the last reconcile failed.
     pub(crate) last_error: Option<String>,
     /// Broken templates now work, because the missing dependency of their pods exists.
@@ -39,7 +39,7 @@ pub(crate) struct World {
     writes: u64,
 }
 
-impl World {
+impl ClusterModel {
     /// A model cluster with only a StatefulSet of this spec. The default is two pods of template 1.
     pub(crate) fn new(spec: &Value) -> Self {
         let mut full = json!({
@@ -60,7 +60,7 @@ impl World {
             now: Timestamp::from_second(1_000_000).expect("a time"),
             gates: FeatureGates::default(),
             events: Vec::new(),
-            told_once: Vec::new(),
+            recorded_once: Vec::new(),
             last_error: None,
             is_healed: false,
             patience: Patience::default(),
@@ -134,14 +134,14 @@ impl World {
     }
 
     /// Plans, and executes the first `limit` actions before the controller crashes. Returns the number of actions to execute.
-    pub(crate) fn look(&mut self, limit: usize) -> usize {
+    pub(crate) fn reconcile(&mut self, limit: usize) -> usize {
         let plan = self.plan();
         let (seen, there) = (self.controlled().ordinals().collect::<Vec<_>>(), self.names());
-        plan.events.iter().for_each(|event| self.tell_once(event));
+        plan.events.iter().for_each(|event| self.record_once(event));
         let mut actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
         let (all, count) = (actions.len(), actions.len().min(limit));
         self.patience.leave_out(&mut actions);
-        actions.into_iter().take(limit).for_each(|action| self.carry_out(action));
+        actions.into_iter().take(limit).for_each(|action| self.execute(action));
         if count == all {
             self.check_claims(&seen, &there);
         }
@@ -192,38 +192,38 @@ impl World {
         assert!(stays, "is left: {}", what());
     }
 
-    /// As [`World::look`], but the controller crashes before it writes any event. The next leader remembers nothing.
-    pub(crate) fn look_and_lose_events(&mut self, limit: usize) {
+    /// As [`ClusterModel::reconcile`], but the controller crashes before it writes any event. The next leader remembers nothing.
+    pub(crate) fn reconcile_and_lose_events(&mut self, limit: usize) {
         let events = self.events.clone();
-        self.look(limit);
+        self.reconcile(limit);
         self.events = events;
-        self.told_once.clear();
+        self.recorded_once.clear();
     }
 
-    fn tell_once(&mut self, event: &EventRecord) {
+    fn record_once(&mut self, event: &EventRecord) {
         let (reason, message) = text(event);
         let what = if let Repeat::OncePer(what) = &event.repeat { what } else { &message };
         let key = (reason.clone(), what.clone(), event.repeat.clone());
         assert_ne!(event.repeat, Repeat::Each, "what every look sees is not recorded each time: {reason}");
-        if !self.told_once.contains(&key) {
-            self.told_once.push(key);
+        if !self.recorded_once.contains(&key) {
+            self.recorded_once.push(key);
             self.events.push((reason, message));
         }
     }
 
-    /// As [`World::look`] with an API server that rejects every pod.
-    pub(crate) fn look_without_pods(&mut self) {
-        self.look_refused("pods \"web-n\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2");
+    /// As [`ClusterModel::reconcile`] with an API server that rejects every pod.
+    pub(crate) fn reconcile_without_pods(&mut self) {
+        self.reconcile_refused("pods \"web-n\" is forbidden: exceeded quota: few, requested: pods=1, used: pods=2, limited: pods=2");
     }
 
     /// The same, with this error text.
-    pub(crate) fn look_refused(&mut self, why: &str) {
+    pub(crate) fn reconcile_refused(&mut self, why: &str) {
         let plan = self.plan();
-        plan.events.iter().for_each(|event| self.tell_once(event));
+        plan.events.iter().for_each(|event| self.record_once(event));
         for stage in plan.stages {
             let is_pod = |action: &Action| matches!(action, Action::Create { object: NewObject::Pod(_), .. });
             let (pods, others): (Vec<_>, Vec<_>) = stage.actions.into_iter().partition(is_pod);
-            others.into_iter().for_each(|action| self.carry_out(action));
+            others.into_iter().for_each(|action| self.execute(action));
             if !pods.is_empty() {
                 self.last_error = Some(why.to_owned());
                 return;
@@ -232,26 +232,26 @@ impl World {
         self.last_error = None;
     }
 
-    fn carry_out(&mut self, action: Action) {
+    fn execute(&mut self, action: Action) {
         match action {
             Action::ConfirmAlive { .. } | Action::ConfirmNodeReady { .. } => (),
             Action::Create { object, events, .. } => {
                 self.create(object.as_object());
-                self.tell(events);
+                self.record(events);
             }
             Action::Patch { target, patch, events, .. } => {
                 self.patch(&target, &patch);
-                self.tell(events);
+                self.record(events);
             }
             Action::Delete { target, events, .. } => {
                 self.delete(&target);
-                self.tell(events);
+                self.record(events);
             }
             other => panic!("not for StatefulSets: {other:?}"),
         }
     }
 
-    fn tell(&mut self, events: Outcome) {
+    fn record(&mut self, events: Outcome) {
         self.events.extend(events.success.as_ref().map(text));
     }
 
@@ -402,7 +402,7 @@ impl World {
     pub(crate) fn settle(&mut self) {
         let mut quiet = 0;
         for _ in 0..400 {
-            let acted = self.look(usize::MAX);
+            let acted = self.reconcile(usize::MAX);
             self.pass();
             quiet = if acted == 0 { quiet + 1 } else { 0 };
             if quiet == 3 {
@@ -436,7 +436,7 @@ impl World {
     }
 
     /// A condition in one line: `True Reason: message`. Empty if there is none. Revisions are shown by their templates' image.
-    pub(crate) fn said(&self, type_: &str) -> String {
+    pub(crate) fn condition_text(&self, type_: &str) -> String {
         let conditions = self.view().status.conditions.unwrap_or_default();
         let condition = conditions.into_iter().find(|condition| condition.type_ == type_);
         let text = condition.map_or_else(String::new, |condition| {

@@ -41,11 +41,11 @@ const PLURALS: [&str; 12] = [
     "statefulsets",
 ];
 
-fn is_complete(scenario: &Scenario, world: &Simulation) -> bool {
+fn is_complete(scenario: &Scenario, simulation: &Simulation) -> bool {
     match scenario.kind {
-        WorkloadKind::Deployment => world.seen().is_rolled_out(NAME),
-        WorkloadKind::StatefulSet => set_is_complete(world),
-        WorkloadKind::DaemonSet => daemon_set_is_complete(world),
+        WorkloadKind::Deployment => simulation.seen().is_rolled_out(NAME),
+        WorkloadKind::StatefulSet => set_is_complete(simulation),
+        WorkloadKind::DaemonSet => daemon_set_is_complete(simulation),
     }
 }
 
@@ -53,14 +53,14 @@ fn is_tied(scenario: &Scenario, forecast: &Forecast) -> bool {
     scenario.is_tied(forecast.troubles.iter().any(|trouble| trouble.kind == TroubleKind::Quota))
 }
 
-fn snapshot(world: &Simulation) -> Snapshot {
-    let objects = PLURALS.iter().flat_map(|plural| world.objects(plural).into_values()).collect();
+fn snapshot(simulation: &Simulation) -> Snapshot {
+    let objects = PLURALS.iter().flat_map(|plural| simulation.objects(plural).into_values()).collect();
     let beginning: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
-    Snapshot { objects, at: beginning + world.elapsed(), missing: Vec::new() }
+    Snapshot { objects, at: beginning + simulation.elapsed(), missing: Vec::new() }
 }
 
 /// The course of a forecast, in the same form as a simulation's log.
-fn foretold(forecast: &Forecast, sizes_before: &BTreeMap<String, i64>) -> Happened {
+fn course_of(forecast: &Forecast, sizes_before: &BTreeMap<String, i64>) -> Happened {
     let workload = &forecast.workloads[0];
     let mut sizes: BTreeMap<String, Vec<(Duration, i64)>> = BTreeMap::new();
     let mut victims = Vec::new();
@@ -83,16 +83,16 @@ fn foretold(forecast: &Forecast, sizes_before: &BTreeMap<String, i64>) -> Happen
     }
 }
 
-fn make_true(world: &mut Simulation, scenario: &Scenario) {
+fn make_true(simulation: &mut Simulation, scenario: &Scenario) {
     match scenario.kind {
-        WorkloadKind::Deployment => world.patch_deployment(NAME, scenario.patch()),
-        WorkloadKind::StatefulSet => world.patch_stateful_set(NAME, scenario.patch()),
-        WorkloadKind::DaemonSet => world.patch(DAEMON_SETS, NAME, scenario.patch()),
+        WorkloadKind::Deployment => simulation.patch_deployment(NAME, scenario.patch()),
+        WorkloadKind::StatefulSet => simulation.patch_stateful_set(NAME, scenario.patch()),
+        WorkloadKind::DaemonSet => simulation.patch(DAEMON_SETS, NAME, scenario.patch()),
     }
 }
 
-fn set_is_complete(world: &Simulation) -> bool {
-    let set = world.object("statefulsets", NAME);
+fn set_is_complete(simulation: &Simulation) -> bool {
+    let set = simulation.object("statefulsets", NAME);
     let (spec, status) = (&set["spec"], &set["status"]);
     let number = |value: &Value| value.as_i64().unwrap_or(0);
     let wanted = number(&spec["replicas"]);
@@ -101,8 +101,8 @@ fn set_is_complete(world: &Simulation) -> bool {
         && (spec["updateStrategy"]["type"] != "RollingUpdate" || status["currentRevision"] == status["updateRevision"])
 }
 
-fn daemon_set_is_complete(world: &Simulation) -> bool {
-    let set = world.object("daemonsets", NAME);
+fn daemon_set_is_complete(simulation: &Simulation) -> bool {
+    let set = simulation.object("daemonsets", NAME);
     let (generation, status) = (&set["metadata"]["generation"], &set["status"]);
     let counts = ["currentNumberScheduled", "updatedNumberScheduled", "numberAvailable"];
     status["observedGeneration"] == *generation && counts.iter().all(|member| status[*member] == status["desiredNumberScheduled"])
@@ -119,8 +119,8 @@ struct Truth {
 impl Truth {
     /// The difference from the forecast, if there is one.
     fn difference(&self, forecast: &Forecast) -> Option<String> {
-        let told = foretold(forecast, &self.sizes_before);
-        let apart = |foretold: Duration, was: Duration| was.abs_diff(foretold) > TOLERANCE;
+        let expected = course_of(forecast, &self.sizes_before);
+        let apart = |forecast: Duration, was: Duration| was.abs_diff(forecast) > TOLERANCE;
         match (&forecast.workloads[0].outcome, self.ends) {
             (Outcome::Complete { after, settled_after }, Some((complete, settled))) => {
                 if apart(*after, complete) {
@@ -133,7 +133,7 @@ impl Truth {
             (Outcome::Held { .. } | Outcome::Stuck { .. }, None) => (),
             (outcome, ends) => return Some(format!("{ends:?}, not {outcome:?}")),
         }
-        for (name, sizes) in &told.sizes {
+        for (name, sizes) in &expected.sizes {
             let actual = self.happened.sizes.get(name).cloned().unwrap_or_default();
             let mut actual = [self.sizes_before.get(name).copied().into_iter().collect::<Vec<_>>(), actual].concat();
             actual.dedup();
@@ -142,45 +142,45 @@ impl Truth {
             }
         }
         let extremes = |happened: &Happened| (happened.most_pods, happened.fewest_available);
-        if extremes(&self.happened) != extremes(&told) {
-            return Some(format!("the most and the fewest: {:?}, not {:?}", extremes(&self.happened), extremes(&told)));
+        if extremes(&self.happened) != extremes(&expected) {
+            return Some(format!("the most and the fewest: {:?}, not {:?}", extremes(&self.happened), extremes(&expected)));
         }
         let counts = |happened: &Happened| happened.victims.iter().map(Vec::len).collect::<Vec<_>>();
-        (counts(&self.happened) != counts(&told))
-            .then(|| format!("how many go when: {:?}, not {:?}", counts(&self.happened), counts(&told)))
+        (counts(&self.happened) != counts(&expected))
+            .then(|| format!("how many go when: {:?}, not {:?}", counts(&self.happened), counts(&expected)))
     }
 }
 
 /// Makes the change in the simulation, and follows it up to the end of the forecast.
-fn happens(world: &mut Simulation, scenario: &Scenario, foretold: &Outcome, context: &str) -> Option<(Duration, Duration)> {
-    let began = world.elapsed();
-    let is_complete = |world: &Simulation| is_complete(scenario, world);
-    make_true(world, scenario);
-    match foretold {
+fn happens(simulation: &mut Simulation, scenario: &Scenario, outcome: &Outcome, context: &str) -> Option<(Duration, Duration)> {
+    let began = simulation.elapsed();
+    let is_complete = |simulation: &Simulation| is_complete(scenario, simulation);
+    make_true(simulation, scenario);
+    match outcome {
         Outcome::Complete { .. } => {
-            world.run_until_seen("the rollout that was foretold", LONGEST, is_complete);
-            let complete = world.elapsed() - began;
-            world.run_until("the end", LONGEST, |seen| seen.live_pods().len() == seen.pod_count());
-            Some((complete, world.elapsed() - began))
+            simulation.run_until_seen("the forecast rollout", LONGEST, is_complete);
+            let complete = simulation.elapsed() - began;
+            simulation.run_until("the end", LONGEST, |seen| seen.live_pods().len() == seen.pod_count());
+            Some((complete, simulation.elapsed() - began))
         }
         Outcome::Held { settled_after, .. } => {
-            world.run_for(*settled_after + TOLERANCE);
-            let settled = world.log().len();
-            world.run_for(RECORDED_AFTER);
-            let told = world.log().len();
-            world.run_for(Duration::from_secs(3000));
-            let goes_on = |from: usize, plural: &str| world.log()[from..].iter().any(|line| line.contains(plural));
+            simulation.run_for(*settled_after + TOLERANCE);
+            let settled = simulation.log().len();
+            simulation.run_for(RECORDED_AFTER);
+            let expected = simulation.log().len();
+            simulation.run_for(Duration::from_secs(3000));
+            let goes_on = |from: usize, plural: &str| simulation.log()[from..].iter().any(|line| line.contains(plural));
             assert!(
-                !goes_on(settled, " pods ") && !goes_on(told, " replicasets "),
+                !goes_on(settled, " pods ") && !goes_on(expected, " replicasets "),
                 "it goes on: {:#?}\n{context}",
-                &world.log()[settled..]
+                &simulation.log()[settled..]
             );
-            assert!(!is_complete(world), "complete, although it is held\n{context}");
+            assert!(!is_complete(simulation), "complete, although it is held\n{context}");
             None
         }
         Outcome::Stuck { why, .. } => {
-            world.run_for(Duration::from_secs(3000));
-            assert!(!is_complete(world), "complete, although {why:?}\n{context}");
+            simulation.run_for(Duration::from_secs(3000));
+            assert!(!is_complete(simulation), "complete, although {why:?}\n{context}");
             None
         }
     }
@@ -200,27 +200,27 @@ fn check_scenario(seed: u64, nodes: u32, scenario: &Scenario) {
     let Scenario { kind, manifest, times, edits, quota, idle, hold } = scenario;
     let latencies = Latencies { start: times.start, stop: times.stop };
     // Not the seed of an interleaving: with the same seed, a forecast would give new pods the uids of old ones.
-    let mut world = Simulation::new(!seed, Options { latencies, nodes, ..Options::default() });
+    let mut simulation = Simulation::new(!seed, Options { latencies, nodes, ..Options::default() });
     if let Some(pods) = quota {
-        world.create(
+        simulation.create(
             &json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "q"}, "spec": {"hard": {"pods": pods.to_string()}}}),
         );
     }
-    world.create(manifest);
-    world.run_until_seen("the first rollout", LONGEST, |world| is_complete(scenario, world));
+    simulation.create(manifest);
+    simulation.run_until_seen("the first rollout", LONGEST, |simulation| is_complete(scenario, simulation));
     match hold {
-        Hold::Paused => world.patch_deployment(NAME, json!({"spec": {"paused": true}})),
+        Hold::Paused => simulation.patch_deployment(NAME, json!({"spec": {"paused": true}})),
         Hold::PausedInTheMiddle => {
-            world.patch_deployment(NAME, json!({"spec": {"template": template("main:between")}}));
-            world.run_for(times.middle);
-            world.patch_deployment(NAME, json!({"spec": {"paused": true}}));
+            simulation.patch_deployment(NAME, json!({"spec": {"template": template("main:between")}}));
+            simulation.run_for(times.middle);
+            simulation.patch_deployment(NAME, json!({"spec": {"paused": true}}));
         }
         Hold::Nothing | Hold::OnDelete => (),
     }
-    world.run_for(Duration::from_secs(2) + *idle);
-    let (snapshot, before, from) = (snapshot(&world), world.objects("pods"), world.log().len());
+    simulation.run_for(Duration::from_secs(2) + *idle);
+    let (snapshot, before, from) = (snapshot(&simulation), simulation.objects("pods"), simulation.log().len());
     let sizes_before: BTreeMap<String, i64> =
-        world.objects("replicasets").iter().map(|(name, set)| (name.clone(), set["spec"]["replicas"].as_i64().unwrap_or(0))).collect();
+        simulation.objects("replicasets").iter().map(|(name, set)| (name.clone(), set["spec"]["replicas"].as_i64().unwrap_or(0))).collect();
     let edit = Edit { workload: WorkloadId::new(*kind, "default", NAME), edits: edits.clone() };
     let change = Change { edits: vec![edit], ..Change::default() };
     // The pods' times are fixed, so that seeds differ only in the interleaving.
@@ -235,10 +235,10 @@ fn check_scenario(seed: u64, nodes: u32, scenario: &Scenario) {
         forecast(&snapshot, &change, &suppositions).unwrap_or_else(|error| panic!("seed {seed}: {error}"))
     };
     let forecast = forecast_by(0);
-    let told = serde_json::to_string_pretty(&forecast.workloads[0].steps).expect("string keys");
-    let context = format!("seed {seed}: {manifest}\n{edits:?} {times:?} {quota:?} {hold:?}\n{told}\n{:?}", forecast.troubles);
-    let ends = happens(&mut world, scenario, &forecast.workloads[0].outcome, &context);
-    let truth = Truth { ends, happened: happened(&world, from, &before), sizes_before };
+    let steps = serde_json::to_string_pretty(&forecast.workloads[0].steps).expect("string keys");
+    let context = format!("seed {seed}: {manifest}\n{edits:?} {times:?} {quota:?} {hold:?}\n{steps}\n{:?}", forecast.troubles);
+    let ends = happens(&mut simulation, scenario, &forecast.workloads[0].outcome, &context);
+    let truth = Truth { ends, happened: happened(&simulation, from, &before), sizes_before };
     let Some(difference) = truth.difference(&forecast) else { return };
     assert!(is_tied(scenario, &forecast), "{difference}\n{context}");
     let others: Vec<String> = (1..=ORDERS).map_while(|order| truth.difference(&forecast_by(order))).collect();
@@ -302,7 +302,7 @@ fn bursts(mut names: Vec<(Duration, String)>) -> Vec<Vec<String>> {
 }
 
 /// Reads a simulation's log from the line `from`. `before` contains the pods before the change.
-fn happened(world: &Simulation, from: usize, before: &BTreeMap<String, Value>) -> Happened {
+fn happened(simulation: &Simulation, from: usize, before: &BTreeMap<String, Value>) -> Happened {
     let ready =
         |pod: &Value| pod["status"]["conditions"].as_array().into_iter().flatten().any(|c| c["type"] == "Ready" && c["status"] == "True");
     let mut pods: BTreeMap<String, (bool, bool)> =
@@ -311,7 +311,7 @@ fn happened(world: &Simulation, from: usize, before: &BTreeMap<String, Value>) -
     let mut victims = Vec::new();
     let available = |pods: &BTreeMap<String, (bool, bool)>| pods.values().filter(|(going, ready)| !going && *ready).count();
     let (mut most, mut fewest) = (pods.len(), available(&pods));
-    for line in &world.log()[from..] {
+    for line in &simulation.log()[from..] {
         let words: Vec<&str> = line.split_whitespace().collect();
         let at = Duration::from_secs_f64(words[0].parse().expect("seconds"));
         // The log has no verb for a change.

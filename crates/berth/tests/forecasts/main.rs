@@ -1,5 +1,5 @@
 //! Checks plans of random changes against a real `berth up` (docs/how-to/plan.md, "Is it right?"): a few here, thousands in `cargo xtask
-//! foretold`.
+//! forecasts`.
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 #[path = "../it/common/mod.rs"]
@@ -21,7 +21,7 @@ use std::{
 };
 use trial::{Cluster, Ended, Ran};
 
-/// A range of seeds (`0..1000`) that replaces the few default ones, as in `cargo xtask foretold`.
+/// A range of seeds (`0..1000`) that replaces the few default ones, as in `cargo xtask forecasts`.
 const SEEDS: &str = "BERTH_FORETOLD_SEEDS";
 /// The number of concurrent scenarios.
 const AT_ONCE: &str = "BERTH_FORETOLD_AT_ONCE";
@@ -90,7 +90,7 @@ async fn run_range(seeds: Range<u64>, at_once: usize) {
 fn counts(ended: &BTreeMap<u64, Ran>) -> String {
     let of = |is: fn(&Ended) -> bool| ended.values().filter(|ran| is(&ran.ended)).count();
     format!(
-        "{} as foretold, {} for the moment of the change, {} tied, {} differ",
+        "{} as forecast, {} for the moment of the change, {} tied, {} differ",
         of(|ended| *ended == Ended::AsForecast),
         of(|ended| *ended == Ended::AtItsTime),
         of(|ended| matches!(ended, Ended::Tied { .. })),

@@ -115,11 +115,11 @@ impl Trial<'_> {
     async fn run(&self) -> Result<(Ended, Vec<Late>), Failed> {
         self.bring_about().await?;
         let plan = self.plan().await?;
-        let foretold = Forecast::of(&plan["forecast"]);
-        let is_tied = self.scenario.is_tied(foretold.is_refused_by_quota()) || foretold.goes_by_node();
+        let expected = Forecast::of(&plan["forecast"]);
+        let is_tied = self.scenario.is_tied(expected.is_refused_by_quota()) || expected.goes_by_node();
         let snapshot = self.snapshot().await?;
-        let (happened, made) = self.make_true(&foretold).await?;
-        let why = match happened.held_against(&foretold) {
+        let (happened, made) = self.make_true(&expected).await?;
+        let why = match happened.held_against(&expected) {
             Ok(late) => return Ok((Ended::AsForecast, late)),
             Err(why) => why,
         };
@@ -135,7 +135,7 @@ impl Trial<'_> {
         let in_orders = if is_tied { " (a tie, and in none of the other orders)" } else { "" };
         Ok((
             Ended::Differed {
-                why: format!("{why}{in_orders}; {}; foretold {}", self.description(), plan["forecast"]["workloads"][0]["steps"]),
+                why: format!("{why}{in_orders}; {}; forecast {}", self.description(), plan["forecast"]["workloads"][0]["steps"]),
             },
             Vec::new(),
         ))
@@ -281,17 +281,17 @@ impl Trial<'_> {
         Ok(Snapshot { objects, at: Timestamp::now(), missing: Vec::new() })
     }
 
-    /// Makes the change, and watches as long as `foretold` expects events. Returns the events and the time of the change.
-    async fn make_true(&self, foretold: &Forecast<'_>) -> Result<(Happened, Timestamp), Failed> {
+    /// Makes the change, and watches as long as `expected` expects events. Returns the events and the time of the change.
+    async fn make_true(&self, expected: &Forecast<'_>) -> Result<(Happened, Timestamp), Failed> {
         let (watched, namespace) = (&self.cluster.watched, &self.namespace);
         let before = watched.seen(namespace).lines.len();
         let written = self.patch(self.scenario.patch()).await?;
         let (began, made) = (Instant::now(), Timestamp::now());
         let generation = written["metadata"]["generation"].as_i64().ok_or("it has no generation")?;
-        match foretold.outcome() {
+        match expected.outcome() {
             "complete" => {
                 let is_over = |seen: &Seen| seen.rolled_out == Some(generation) && !seen.has_going();
-                let latest = began + foretold.settled_after() + LATEST;
+                let latest = began + expected.settled_after() + LATEST;
                 // Each resource has a watch of its own, and one may be behind another.
                 while watched.until(namespace, latest.saturating_duration_since(Instant::now()), is_over).await {
                     tokio::time::sleep(TOLERANCE).await;
@@ -300,7 +300,7 @@ impl Trial<'_> {
                     }
                 }
             }
-            _ => tokio::time::sleep(foretold.settled_after() + TOLERANCE + QUIET).await,
+            _ => tokio::time::sleep(expected.settled_after() + TOLERANCE + QUIET).await,
         }
         Ok((Happened::read(&watched.seen(namespace), before, generation, began), made))
     }

@@ -28,7 +28,7 @@ pub(crate) use stored::Stored;
 
 /// One Deployment, its ReplicaSets and their pods.
 #[derive(Clone, Debug)]
-pub(crate) struct World {
+pub(crate) struct ClusterModel {
     /// The Deployment.
     pub(crate) deployment: Stored,
     /// By name.
@@ -48,7 +48,7 @@ pub(crate) struct World {
     writes: u64,
 }
 
-impl World {
+impl ClusterModel {
     /// A model cluster with only a Deployment of this spec, which selects `app: web`.
     pub(crate) fn new(mut spec: Value) -> Self {
         spec["selector"] = json!({"matchLabels": {"app": "web"}});
@@ -178,15 +178,15 @@ impl World {
     }
 
     /// Executes the first `limit` actions of a plan. Returns their number, including deferred ones.
-    pub(crate) fn carry_out(&mut self, plan: Plan, limit: usize) -> usize {
+    pub(crate) fn execute(&mut self, plan: Plan, limit: usize) -> usize {
         let mut actions: Vec<_> = plan.stages.into_iter().flat_map(|stage| stage.actions).collect();
         let count = actions.len();
         self.patience.leave_out(&mut actions);
-        actions.into_iter().take(limit).for_each(|action| self.carry_out_one(action));
+        actions.into_iter().take(limit).for_each(|action| self.execute_one(action));
         count.min(limit)
     }
 
-    fn carry_out_one(&mut self, action: Action) {
+    fn execute_one(&mut self, action: Action) {
         match action {
             Action::ConfirmAlive { .. } | Action::ConfirmGone { .. } | Action::ConfirmNodeReady { .. } => (),
             Action::Patch { target, patch, .. } if target.resource == PODS => self.patch_pod(&target.key.name, &patch),
@@ -283,7 +283,7 @@ impl World {
     pub(crate) fn settle_sets(&mut self) {
         for _ in 0..50 {
             let plans: Vec<_> = self.set_views().iter().map(|set| self.plan_set(set)).collect();
-            let acted: usize = plans.into_iter().map(|plan| self.carry_out(plan, usize::MAX)).sum();
+            let acted: usize = plans.into_iter().map(|plan| self.execute(plan, usize::MAX)).sum();
             if acted == 0 {
                 return;
             }

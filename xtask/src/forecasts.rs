@@ -17,6 +17,6 @@ pub(crate) struct Options {
 /// Fails if a scenario differs from its forecast, also when it runs again alone.
 pub(crate) fn run(options: &Options) -> Outcome {
     let mut test = Command::new("cargo");
-    test.args(["test", "--release", "--package", "berth", "--test", "foretold", "--", "--nocapture"]);
+    test.args(["test", "--release", "--package", "berth", "--test", "forecasts", "--", "--nocapture"]);
     command(test.env("BERTH_FORETOLD_SEEDS", &options.seeds).env("BERTH_FORETOLD_AT_ONCE", options.at_once.to_string()))
 }

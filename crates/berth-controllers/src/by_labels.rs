@@ -36,15 +36,15 @@ impl HasLabels for MeasuredPodView {
 
 /// Objects by namespace and labels. The pods of one template have equal labels, so a selector is evaluated once for all of them.
 #[derive(Debug)]
-pub(crate) struct Labelled<V>(BTreeMap<Namespace, BTreeMap<Labels, Sorted<Name, Arc<V>>>>);
+pub(crate) struct ByLabels<V>(BTreeMap<Namespace, BTreeMap<Labels, Sorted<Name, Arc<V>>>>);
 
-impl<V> Default for Labelled<V> {
+impl<V> Default for ByLabels<V> {
     fn default() -> Self {
         Self(BTreeMap::new())
     }
 }
 
-impl<V: HasLabels> Labelled<V> {
+impl<V: HasLabels> ByLabels<V> {
     /// The objects of a namespace that `selector` matches, by name. The cost is linear in these and in the namespace's distinct sets of
     /// labels.
     pub(crate) fn selected(&self, namespace: &Namespace, selector: &Selector) -> Vec<&Arc<V>> {
@@ -77,7 +77,7 @@ impl<V: HasLabels> Labelled<V> {
     }
 }
 
-impl<V: HasLabels> Index<V> for Labelled<V> {
+impl<V: HasLabels> Index<V> for ByLabels<V> {
     fn change(&mut self, old: Option<&Arc<V>>, new: Option<&Arc<V>>) {
         // An object with the same labels keeps its position: most changes are status updates.
         if let Some(old) = old.filter(|old| new.is_none_or(|new| new.labels() != old.labels())) {
@@ -112,7 +112,7 @@ mod tests {
         /// After any changes, the selected objects are those that a scan of all objects finds.
         #[test]
         fn what_is_selected_is_what_matches(changes in proptest::collection::vec((0u8..2, 0u8..6, 0u8..3, any::<bool>()), 1..60)) {
-            let (mut index, mut all) = (Labelled::default(), BTreeMap::new());
+            let (mut index, mut all) = (ByLabels::default(), BTreeMap::new());
             for (namespace, name, app, present) in changes {
                 let new = present.then(|| pod(namespace, name, app));
                 let old = match &new {
