@@ -39,12 +39,21 @@ fn job(spec: &Value) -> Value {
 
 /// Kills the controller after each of its writes, then loses calls and answers.
 fn check(scenario: &Scenario) {
-    crashes::check(scenario.name, |crash| run(scenario, simulation(1, Order::Fifo), crash));
-    let wanted = run(scenario, simulation(1, Order::Fifo), Crash::Never).state;
+    check_but(scenario, |state| state);
+}
+
+/// The same, where `normal` makes outcomes equal that are both right.
+fn check_but(scenario: &Scenario, normal: fn(String) -> String) {
+    let run = |sim, crash| {
+        let end = run(scenario, sim, crash);
+        End { state: normal(end.state), ..end }
+    };
+    crashes::check(scenario.name, |crash| run(simulation(1, Order::Fifo), crash));
+    let wanted = run(simulation(1, Order::Fifo), Crash::Never).state;
     for seed in 0..SEEDS {
         let mut sim = simulation(seed, Order::Random);
         sim.set_faults(Faults { lost_calls_per_mille: 100, lost_answers_per_mille: 100, ..Faults::HOSTILE });
-        let found = run(scenario, sim, if seed % 2 == 0 { Crash::Never } else { Crash::AfterEach });
+        let found = run(sim, if seed % 2 == 0 { Crash::Never } else { Crash::AfterEach });
         assert_eq!(found.state, wanted, "{}, seed {seed}", scenario.name);
     }
 }
@@ -221,9 +230,10 @@ fn a_policy_about_failures() {
     });
 }
 
+/// The policy stops the pod of index 3, and a stopped container exits with 0. The pod counts if it ends before the controller releases it.
 #[test]
 fn a_policy_about_successes() {
-    check(&Scenario {
+    let scenario = Scenario {
         name: "a_policy_about_successes",
         spec: json!({
             "completions": 4, "parallelism": 4, "completionMode": "Indexed", "successPolicy": {"rules": [{"succeededIndexes": "1-2"}]},
@@ -233,6 +243,9 @@ fn a_policy_about_successes() {
             end_index(sim, 2, 0);
             end_index(sim, 1, 0);
         },
+    };
+    check_but(&scenario, |state| {
+        state.replace("succeeded=4 ", "succeeded=3 ").replace("completedIndexes=\"0-3\"", "completedIndexes=\"0-2\"")
     });
 }
 
