@@ -498,7 +498,13 @@ impl Mvcc {
         let events = self.kept_mut(resource).pop();
         let Some(revision) = events.first().map(|event| event.entry.mod_revision) else { return };
         self.history_bytes -= events.iter().map(|event| cost_bytes(event)).sum::<usize>();
-        self.spanning.remove(&revision);
+        // The rest of the revision can still be in several logs.
+        if let Some(whole) = self.spanning.get_mut(&revision) {
+            whole.retain(|event| !events.iter().any(|gone| gone.entry.key == event.entry.key));
+            if whole.is_empty() {
+                self.spanning.remove(&revision);
+            }
+        }
         for event in &events {
             let key = &event.entry.key;
             let Some(versions) = self.keys.get_mut(key) else { continue };

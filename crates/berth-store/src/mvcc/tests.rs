@@ -339,6 +339,27 @@ fn a_resource_is_kept_apart_unless_it_is_another_s_part() {
     check("", None);
 }
 
+#[test]
+fn a_revision_stays_whole_when_one_resource_forgets_its_part() {
+    let mut mvcc = Mvcc::new(Arc::new(()), 2500);
+    ["/o", "/r/core/pods/"].iter().for_each(|prefix| mvcc.partition_by_prefix(prefix));
+    let prepare = |key: &str, bytes: usize| Prepared {
+        key: Key::new(key),
+        expected: Expected::Absent,
+        value: Some((vec![0; bytes].into(), Header::default())),
+        expires_at: None,
+        purpose: Purpose::Growth,
+        only_while: None,
+    };
+    let keys = [("/odd", 1500), ("/r/core/pods/a/x", 1), ("/r/core/podtemplates/a/x", 1)];
+    let writes = keys.map(|(key, bytes)| prepare(key, bytes)).into();
+    mvcc.apply(&evaluate(writes, Revision(1), |_| None).expect("new keys"));
+    mvcc.apply(&evaluate(vec![prepare("/other", 1000)], Revision(2), |_| None).expect("a new key"));
+    assert!(Revision(0) < mvcc.oldest("/o"), "the resource with the largest history forgets first");
+    let Ok(Next::Events(events)) = mvcc.next("/r/core/", Revision(0), None) else { panic!("both are kept") };
+    assert_eq!(events.len(), 2);
+}
+
 /// A store of one resource, with a kilobyte in each of ten keys.
 fn ten_keys(history_bytes: usize) -> Mvcc {
     let mut mvcc = Mvcc::new(Arc::new(()), history_bytes);
