@@ -1,9 +1,8 @@
 //! Jobs and DaemonSets, whose pods start and stop at once: what is measured is the control plane.
 
 use crate::{
-    client::{Connection, POLL},
     figures::{Figure, Runs, Table, seconds},
-    loads::{load, new_image, with_ready_nodes},
+    loads::{load, new_image, pod_spec, wait_until, wait_until_all, with_ready_nodes},
     server::Target,
 };
 use serde_json::{Value, json};
@@ -20,14 +19,7 @@ pub(crate) async fn jobs(target: &Target, count: u32, repeat: usize) -> Vec<Figu
         let before = server.spent(&mut connection).await;
         let started = Instant::now();
         load(&server, 0..count as usize, |number| ("POST", JOBS.to_owned(), job(&format!("j{number}"), 1, 1).to_string())).await;
-        loop {
-            let list = connection.get(JOBS).await;
-            let items = list["items"].as_array().unwrap();
-            if items.len() == count as usize && items.iter().all(is_complete) {
-                break;
-            }
-            tokio::time::sleep(POLL * 10).await;
-        }
+        wait_until_all(&mut connection, JOBS, count as usize, is_complete).await;
         let what = format!("{count} Jobs of one pod, created at once, until complete");
         runs.add(&what, "s", Table::Readme, seconds(started.elapsed()));
         server.spent(&mut connection).await.add_to(&mut runs, &before, &format!("{count} Jobs of one pod"), count.into());
@@ -80,25 +72,14 @@ pub(crate) async fn daemon_set(target: &Target, nodes: u32, repeat: usize) -> Ve
     runs.figures()
 }
 
-async fn wait_until(connection: &mut Connection, path: &str, is_done: impl Fn(&Value) -> bool) {
-    while !is_done(&connection.get(path).await) {
-        tokio::time::sleep(POLL).await;
-    }
-}
-
 fn is_complete(job: &Value) -> bool {
     let conditions = job["status"]["conditions"].as_array();
     conditions.into_iter().flatten().any(|condition| condition["type"] == "Complete" && condition["status"] == "True")
 }
 
-fn pod(restart: &str) -> Value {
-    json!({
-        "restartPolicy": restart,
-        "containers": [{"name": "main", "image": "bench:1", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}]
-    })
-}
-
 fn job(name: &str, completions: u32, parallelism: u32) -> Value {
+    let mut spec = pod_spec();
+    spec["restartPolicy"] = json!("Never");
     json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -106,7 +87,7 @@ fn job(name: &str, completions: u32, parallelism: u32) -> Value {
         "spec": {
             "completions": completions,
             "parallelism": parallelism,
-            "template": {"metadata": {"annotations": {"sim.berth.dev/completes-after": "0s"}}, "spec": pod("Never")}
+            "template": {"metadata": {"annotations": {"sim.berth.dev/completes-after": "0s"}}, "spec": spec}
         }
     })
 }
@@ -119,7 +100,7 @@ fn daemon(name: &str) -> Value {
         "spec": {
             "selector": {"matchLabels": {"app": name}},
             "updateStrategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": "10%"}},
-            "template": {"metadata": {"labels": {"app": name}}, "spec": pod("Always")}
+            "template": {"metadata": {"labels": {"app": name}}, "spec": pod_spec()}
         }
     })
 }

@@ -117,6 +117,11 @@ pub(crate) async fn rollout(target: &Target, replicas: u32, repeat: usize, table
 
 pub(crate) const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 
+/// The spec of each pod that is measured.
+pub(crate) fn pod_spec() -> Value {
+    json!({"containers": [{"name": "main", "image": "bench:1", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}]})
+}
+
 pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
     json!({
         "apiVersion": "apps/v1",
@@ -127,23 +132,31 @@ pub(crate) fn deployment(name: &str, replicas: u32) -> Value {
             "selector": {"matchLabels": {"app": name}},
             "template": {
                 "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "main", "image": "bench:1", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}]}
+                "spec": pod_spec()
             }
         }
     })
 }
 
 pub(crate) async fn wait_until_done(connection: &mut Connection, path: &str, replicas: u32) {
-    while !is_done(&connection.get(path).await, replicas) {
+    wait_until(connection, path, |object| is_done(object, replicas)).await;
+}
+
+pub(crate) async fn wait_until(connection: &mut Connection, path: &str, is_reached: impl Fn(&Value) -> bool) {
+    while !is_reached(&connection.get(path).await) {
         tokio::time::sleep(POLL).await;
     }
 }
 
 pub(crate) async fn wait_until_all_done(connection: &mut Connection, collection: &str, count: usize, replicas: u32) {
+    wait_until_all(connection, collection, count, |item| is_done(item, replicas)).await;
+}
+
+pub(crate) async fn wait_until_all(connection: &mut Connection, collection: &str, count: usize, is_reached: impl Fn(&Value) -> bool) {
     loop {
         let found = connection.get(collection).await;
         let items = found["items"].as_array().unwrap();
-        if items.len() == count && items.iter().all(|item| is_done(item, replicas)) {
+        if items.len() == count && items.iter().all(&is_reached) {
             return;
         }
         // A list of all costs more than one object: ask less often.

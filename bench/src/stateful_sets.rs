@@ -2,7 +2,7 @@
 
 use crate::{
     figures::{Figure, Runs, Table, seconds},
-    loads::{load, new_image, wait_until_all_done, wait_until_done, with_nodes},
+    loads::{load, new_image, pod_spec, wait_until_all_done, wait_until_done, with_nodes},
     server::Target,
 };
 use serde_json::{Value, json};
@@ -81,7 +81,7 @@ fn stateful_set(name: &str, replicas: u32, policy: &str) -> Value {
             "selector": {"matchLabels": {"app": name}},
             "template": {
                 "metadata": {"labels": {"app": name}},
-                "spec": {"containers": [{"name": "main", "image": "bench:1", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}]}
+                "spec": pod_spec()
             }
         }
     })

@@ -1,12 +1,12 @@
 //! Applies sets of manifests to both servers: which objects each accepts, and which workloads become ready on berth.
 //!
 //! A set is a file or a folder, such as a rendered chart. Each set gets servers of its own, because sets use the same names. Objects of
-//! kinds that only the real server has are counted and left out.
+//! kinds that berth does not serve are counted and left out.
 
 use crate::{
     documents,
     print::print,
-    served::{Answer, Kind, Pair, Server},
+    served::{Answer, Ask, Kind, Pair, Server},
 };
 use serde_json::{Value, json};
 use std::{
@@ -30,7 +30,7 @@ pub(crate) struct Tally {
     /// Sets of which berth refuses no object that the real server accepts.
     whole: usize,
     objects: usize,
-    /// Objects of kinds that only the real server has, by kind.
+    /// Objects of kinds that berth does not serve, by kind. Most are custom.
     not_served: BTreeMap<String, usize>,
     accepted_by_theirs: usize,
     accepted_by_ours: usize,
@@ -102,8 +102,8 @@ async fn apply(pair: &Pair, set: &Path, tally: &mut Tally) {
     let mut lines = Vec::new();
     for (kind, object) in &objects {
         let path = format!("{}?fieldValidation=Strict", collection(kind, object));
-        let answers = futures::join!(pair.theirs.create(&path, object.clone()), pair.ours.create(&path, object.clone()));
-        let answers = [answers.0, answers.1];
+        let ask = Ask { method: "POST", path, content_type: "application/json", body: object.clone() };
+        let answers = pair.ask(&ask, &ask).await;
         let [at_theirs, at_ours] = [0, 1].map(|at| has_accepted(&answers[at]));
         accepted[0] += usize::from(at_theirs);
         accepted[1] += usize::from(at_ours);
@@ -155,10 +155,7 @@ async fn prepare(pair: &Pair, objects: &[(Kind, Value)]) {
 }
 
 fn collection(kind: &Kind, object: &Value) -> String {
-    let root = if kind.api_version.contains('/') { "/apis" } else { "/api" };
-    let named = object["metadata"]["namespace"].as_str().unwrap_or("default");
-    let namespace = if kind.is_namespaced { format!("/namespaces/{named}") } else { String::new() };
-    format!("{root}/{}{namespace}/{}", kind.api_version, kind.plural)
+    kind.collection_in(object["metadata"]["namespace"].as_str().unwrap_or("default"))
 }
 
 /// How many workloads are ready, and which are not, when all are or the time is over.
@@ -193,14 +190,12 @@ fn is_ready(kind: &str, object: &Value) -> Option<bool> {
     let number = |value: &Value, default: i64| value.as_i64().unwrap_or(default);
     let has =
         |type_: &str| status["conditions"].as_array().is_some_and(|all| all.iter().any(|is| is["type"] == type_ && is["status"] == "True"));
+    let is_observed = status["observedGeneration"] == object["metadata"]["generation"];
     match kind {
         "Deployment" | "ReplicaSet" | "ReplicationController" | "StatefulSet" => {
-            Some(number(&spec["replicas"], 1) <= number(&status["availableReplicas"], 0))
+            Some(is_observed && number(&spec["replicas"], 1) <= number(&status["availableReplicas"], 0))
         }
-        "DaemonSet" => {
-            let is_observed = status["observedGeneration"] == object["metadata"]["generation"];
-            Some(is_observed && number(&status["desiredNumberScheduled"], 0) <= number(&status["numberAvailable"], 0))
-        }
+        "DaemonSet" => Some(is_observed && number(&status["desiredNumberScheduled"], 0) <= number(&status["numberAvailable"], 0)),
         "Job" => Some(has("Complete") || spec["suspend"] == true),
         "Pod" => Some(has("Ready") || status["phase"] == "Succeeded"),
         _ => None,
@@ -217,10 +212,12 @@ mod tests {
 
     #[test]
     fn a_workload_is_ready_when_it_has_what_its_spec_asks_for() {
-        let set = |replicas: i64, available: i64| json!({"spec": {"replicas": replicas}, "status": {"availableReplicas": available}});
+        let set = |replicas: i64, available: i64| json!({"metadata": {"generation": 1}, "spec": {"replicas": replicas}, "status": {"observedGeneration": 1, "availableReplicas": available}});
         assert_eq!(is_ready("Deployment", &set(2, 2)), Some(true));
         assert_eq!(is_ready("StatefulSet", &set(2, 1)), Some(false));
         assert_eq!(is_ready("ReplicaSet", &json!({})), Some(false), "the default is one pod");
+        let unobserved = json!({"metadata": {"generation": 1}, "spec": {"replicas": 0}});
+        assert_eq!(is_ready("Deployment", &unobserved), Some(false), "no controller has observed it");
         let daemons =
             |observed: i64| json!({"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "desiredNumberScheduled": 0}});
         assert_eq!(is_ready("DaemonSet", &daemons(2)), Some(true));

@@ -14,7 +14,7 @@ use std::{
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    time::Duration,
+    time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
@@ -24,6 +24,10 @@ pub(crate) const NAMESPACE: &str = "compare";
 const LIMITS: &str = "limits";
 /// How many simulated nodes a cluster has whose controllers work.
 const NODES: &str = "4";
+/// How long a server has to create an object that follows from another.
+const FOUND_WITHIN: Duration = Duration::from_secs(60);
+/// Between two reads of an object that is awaited.
+const POLL: Duration = Duration::from_millis(20);
 
 /// A request that both servers get, each with its own values in place of `$uid` and `$version`.
 #[derive(Clone, Debug)]
@@ -72,8 +76,13 @@ impl Kind {
 
     /// `/apis/apps/v1/namespaces/compare/deployments`.
     pub(crate) fn collection(&self) -> String {
+        self.collection_in(self.namespace())
+    }
+
+    /// The same in another namespace, if the kind is namespaced.
+    pub(crate) fn collection_in(&self, namespace: &str) -> String {
         let root = if self.api_version.contains('/') { "/apis" } else { "/api" };
-        let namespace = if self.is_namespaced { format!("/namespaces/{}", self.namespace()) } else { String::new() };
+        let namespace = if self.is_namespaced { format!("/namespaces/{namespace}") } else { String::new() };
         format!("{root}/{}{namespace}/{}", self.api_version, self.plural)
     }
 }
@@ -110,9 +119,18 @@ impl Server {
     }
 
     /// Waits for an object.
+    ///
+    /// # Panics
+    /// There is none in time.
     pub(crate) async fn until_found(&self, path: &str) {
-        while !self.read(path).await.is_good() {
-            tokio::time::sleep(Duration::from_millis(20)).await;
+        let started = Instant::now();
+        loop {
+            let answer = self.read(path).await;
+            if answer.is_good() {
+                return;
+            }
+            assert!(started.elapsed() < FOUND_WITHIN, "GET {path}: {} {}", answer.status, answer.body);
+            tokio::time::sleep(POLL).await;
         }
     }
 

@@ -68,7 +68,7 @@ pub(crate) async fn run(target: &Target, plan: &Plan, only: &[&'static Attack]) 
     }
     crate::print::eprint(&format!("making {} objects …", plan.objects));
     fill(&administrator, plan.objects).await;
-    let nobody = access::anonymous(&std::fs::read_to_string(server.folder().join("kubeconfig")).unwrap());
+    let anonymous = access::anonymous(&std::fs::read_to_string(server.folder().join("kubeconfig")).unwrap());
     let neighbour = access::endpoint(&server.issue("neighbour", "neighbours"));
     let kubeconfig = server.folder().join("attacker");
     std::fs::write(&kubeconfig, server.issue("attacker", ATTACKERS)).unwrap();
@@ -84,9 +84,9 @@ pub(crate) async fn run(target: &Target, plan: &Plan, only: &[&'static Attack]) 
             [one] => one.name,
             _ => "all at once",
         };
-        let control = measure([&administrator, &nobody, &neighbour], plan.each).await;
+        let control = measure([&administrator, &anonymous, &neighbour], plan.each).await;
         let mut attackers = attackers::begin(&attacks, &kubeconfig).await;
-        let felt = measure([&administrator, &nobody, &neighbour], plan.each).await;
+        let felt = measure([&administrator, &anonymous, &neighbour], plan.each).await;
         is_met &= report(name, control, felt);
         for attacker in &mut attackers {
             if let Some(fault) = attacker.fault() {
@@ -118,9 +118,9 @@ struct Felt {
     refused: usize,
 }
 
-async fn measure([administrator, nobody, neighbour]: [&Endpoint; 3], time: Duration) -> Felt {
+async fn measure([administrator, anonymous, neighbour]: [&Endpoint; 3], time: Duration) -> Felt {
     let until = Instant::now() + time;
-    let asking = (ask(administrator, Who::Administrator, until), ask(nobody, Who::Health, until), ask(neighbour, Who::Neighbor, until));
+    let asking = (ask(administrator, Who::Administrator, until), ask(anonymous, Who::Health, until), ask(neighbour, Who::Neighbor, until));
     let informers = join_all((0..INFORMERS).map(|_| inform(neighbour, until)));
     let (administrator, health, neighbour, refused) = join!(asking.0, asking.1, asking.2, informers);
     Felt { taken: [administrator, health, neighbour], refused: refused.into_iter().sum() }

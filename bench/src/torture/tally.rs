@@ -75,7 +75,7 @@ impl Tally {
         line("writes refused", self.refused.to_string());
         line("writes of unknown outcome", format!("{}, of which {} were seen to have happened", self.unknown, self.happened));
         line("acknowledged and lost", count(What::Lost));
-        line("doubled, or written by nobody", count(What::Doubled));
+        line("doubled, or not written by a client", count(What::Doubled));
         line("versions that went back", count(What::Version));
         line("operations checked for one order", format!("{}; too hard to say: {}", self.ordered, self.too_hard));
         line("histories that have none", count(What::Order));
