@@ -92,8 +92,8 @@ kubeconfig() {
     echo "$folder/$1-$2.kubeconfig"
 }
 
-# part NAME COMMAND SERVER [OPTIONS]: leases are shorter than by default, so that nobody has to wait 15 s; but a write that is under way when etcd's leader is
-# killed may take 7 s, and who cannot renew its lease for so long must not give it up. They tell nobody how they are: two on one machine want two ports.
+# part NAME COMMAND SERVER [OPTIONS]: leases are shorter than the default, so that a takeover does not take 15 s. A write can take 7 s when etcd's leader is
+# killed, and a part that cannot renew its lease for that long must keep it. The parts serve no health here, because two on one machine would need two ports.
 part() {
     name=$1 command=$2 at=$3
     shift 3

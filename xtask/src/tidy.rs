@@ -388,7 +388,7 @@ fn unused_dependencies(tree: &Tree) -> Vec<String> {
         }
     }
     let is_used = |name: &str| tree.packages.iter().flat_map(|package| &package.dependencies).any(|to| to.name == name);
-    faults.extend(tree.shared.iter().filter(|name| !is_used(name)).map(|name| format!("nobody uses the workspace's dependency {name}")));
+    faults.extend(tree.shared.iter().filter(|name| !is_used(name)).map(|name| format!("no crate uses the workspace's dependency {name}")));
     faults
 }
 
@@ -576,7 +576,7 @@ mod tests {
         let unused = unused_dependencies(&tree(&code, &[("serde_json", NORMAL), ("b", NORMAL), ("proptest", NORMAL)]));
         assert_eq!(unused, ["berth-api does not use serde_json", "berth-api does not use b", "berth-api does not use proptest"]);
         let shared = Tree { shared: BTreeSet::from(["toml".to_owned()]), ..tree(&[], &[]) };
-        assert_eq!(unused_dependencies(&shared), ["nobody uses the workspace's dependency toml"]);
+        assert_eq!(unused_dependencies(&shared), ["no crate uses the workspace's dependency toml"]);
     }
 
     #[test]

@@ -84,8 +84,8 @@ mod tests {
             assert_eq!([none, loopback, link_local].map(|allowed| allowed.allows(ip(near))), [false, false, true], "{near}");
         }
         let all = Allowed { loopback: true, link_local: true };
-        for nobody in ["0.0.0.0", "0.1.2.3", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "::ffff:0.0.0.0"] {
-            assert!(!all.allows(ip(nobody)), "{nobody}");
+        for address in ["0.0.0.0", "0.1.2.3", "::", "224.0.0.1", "ff02::1", "255.255.255.255", "::ffff:0.0.0.0"] {
+            assert!(!all.allows(ip(address)), "{address}");
         }
         for usual in ["10.0.0.1", "192.168.1.1", "8.8.8.8", "fd00::1", "2001:db8::1", "::ffff:10.0.0.1"] {
             assert!(none.allows(ip(usual)), "{usual}");

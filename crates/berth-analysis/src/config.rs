@@ -442,7 +442,7 @@ providers:
         check(&format!("providers: [{twice}, {twice}]"), "providers[1].name: \"a\" is a duplicate");
         check(&format!("providers: [{}]", vec![twice; 257].join(",")), "there are 257, more than 256");
         check(&format!("# {}\nproviders: []", "x".repeat(1 << 20)), "is longer than");
-        assert!(opened("providers: []").expect("nobody is a choice too").is_empty());
+        assert!(opened("providers: []").expect("no provider is a choice too").is_empty());
         let many = (0..30).map(|_| "{name: A, kind: webhook, url: 'https://a', namespaces: [b]}").collect::<Vec<_>>();
         check(&format!("providers: [{}]", many.join(",")), "; and 39 more");
     }

@@ -588,10 +588,10 @@ mod tests {
 
         let changed = changed.expect("some bit is left to the signature");
         fs::write(&path, &changed).expect("written");
-        let Err(error) = load(folder.path(), "2026-01-01T00:00:00Z") else { panic!("nobody signed that") };
+        let Err(error) = load(folder.path(), "2026-01-01T00:00:00Z") else { panic!("no authority signed that") };
         let now = "2026-01-01T12:00:00Z".parse().expect("a time");
         let issued = issue(folder.path(), "alice", &[], (now, SignedDuration::from_hours(1)));
-        for error in [error, issued.err().expect("nobody signed that")] {
+        for error in [error, issued.err().expect("no authority signed that")] {
             assert!(matches!(&error, PkiError::Damaged { path: damaged, fault: Fault::Changed } if *damaged == path), "{error}");
         }
         assert_eq!(fs::read_to_string(&path).expect("read"), changed, "a start that refuses changes nothing");

@@ -186,7 +186,7 @@ mod tests {
         assert!(!woken(15), "the same again is no news");
         assert!(woken(15));
         assert_eq!(analyst.asked(&key).and_then(|asked| asked.last), Some(Ok(Answer::try_from(0.5).expect("finite"))));
-        assert!(!woken(600), "nobody asks any more");
+        assert!(!woken(600), "no question is left");
         let begins = Timestamp::UNIX_EPOCH;
         assert_eq!(*lock(&canned.asked_at), [begins, begins + second * 6, begins + second * 17]);
     }

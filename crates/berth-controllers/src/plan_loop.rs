@@ -437,7 +437,7 @@ mod tests {
         let (test_env, mut creates) = (TestEnv::default(), 0);
         let cluster = FakeCluster::new(move |call| {
             creates += 1;
-            assert!(creates > 1, "nobody saw this coming: {call}");
+            assert!(creates > 1, "an unexpected fault: {call}");
             Ok(json!({}))
         });
         let shown = Arc::new(PodsUpTo(AtomicU64::new(0)));

@@ -539,7 +539,7 @@ mod tests {
         assert_eq!(index.counts(&set(1, 0), at(0)).0.active, 1);
         let planted = |index: &mut PodIndex| {
             let counted = index.owned.get_mut("set").and_then(|owned| owned.counted.as_mut());
-            counted.expect("somebody has asked").counts.active = 9;
+            counted.expect("it was asked for").counts.active = 9;
         };
         planted(&mut index);
         assert_eq!([2, 3].map(|generation| index.counts(&set(generation, 0), at(0)).0.active), [9, 9], "it was scaled");

@@ -247,7 +247,7 @@ mod tests {
             let mut seen = lock(&self.seen);
             let times = seen.entry(key).or_default();
             times.push(self.clock.now());
-            assert!(*key != "bad" || self.panics < times.len(), "nobody saw this coming");
+            assert!(*key != "bad" || self.panics < times.len(), "an unexpected fault");
             Box::pin(async { ReconcileResult::Done })
         }
     }

@@ -166,7 +166,7 @@ mod tests {
 
     impl Rng for Counting {
         fn fill(&self, bytes: &mut [u8]) {
-            let mut count = self.0.lock().expect("nobody panics with it");
+            let mut count = self.0.lock().expect("no holder panics");
             *count += 1;
             bytes.fill(*count);
         }
@@ -220,7 +220,7 @@ mod tests {
         assert!(rest.iter().all(|cookie| sessions.find(cookie, at(20)).is_some()));
         sessions.end(&rest[0]);
         assert!(sessions.find(&rest[0], at(20)).is_none(), "it was ended");
-        assert!(sessions.find(&rest[1], at(20 + 12 * 3600)).is_none(), "nobody was there for half a day");
+        assert!(sessions.find(&rest[1], at(20 + 12 * 3600)).is_none(), "unused for half a day");
         assert!(Sessions::default().find(&rest[2], at(20)).is_none(), "a later process knows nothing of it");
     }
 

@@ -101,7 +101,7 @@ mod tests {
         assert_eq!([seen.check(used), seen.check(used)], [Do::ReportRecovery, Do::Nothing], "the old contents are back");
         assert!(!seen.is_outdated());
         assert_eq!(seen.check(other), Do::Try);
-        assert!(!seen.taken(other), "nobody was told anything");
+        assert!(!seen.taken(other), "nothing was reported");
         assert_eq!(seen.check(other), Do::Nothing);
     }
 
@@ -110,7 +110,7 @@ mod tests {
         let [used, bad, mended] = [[1; 32], [2; 32], [3; 32]];
         let mut seen = Seen::new(used);
         seen.refused(bad);
-        assert_eq!([seen.check(used), seen.check(bad)], [Do::Nothing, Do::Try], "nobody was told of it");
+        assert_eq!([seen.check(used), seen.check(bad)], [Do::Nothing, Do::Try], "it was not reported");
         seen.refused(bad);
         assert_eq!([seen.check(bad), seen.check(mended)], [Do::Report, Do::Try]);
         assert!(seen.taken(mended));

@@ -199,7 +199,7 @@ mod tests {
                 members.token.lock().await.clone()
             })
         };
-        assert_eq!(left_of(Some(&old)), Some(new.clone()), "somebody has got another since");
+        assert_eq!(left_of(Some(&old)), Some(new.clone()), "it was replaced since");
         assert_eq!(left_of(None), Some(new.clone()));
         assert_eq!(left_of(Some(&new)), None);
     }

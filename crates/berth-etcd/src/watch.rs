@@ -122,7 +122,7 @@ async fn follow(members: &Members, mut questions: mpsc::Receiver<messages::Watch
         }
         let Some(watched) = whole.add(answer) else { continue };
         if sender.send(Ok(watched)).await.is_err() {
-            return EtcdError::Unreachable("nobody watches".into());
+            return EtcdError::Unreachable("there is no watcher".into());
         }
     }
 }

@@ -120,7 +120,7 @@ mod tests {
         assert_eq!(ask(&old, &new), (lines("web:2"), 1), "the label of a controller is no difference");
         assert_eq!(ask(&old, &new), (lines("web:2"), 1), "the very same");
         assert_eq!(ask(&old, &template("web:2", "b")), (lines("web:2"), 1), "read anew, and the same");
-        assert_eq!(ask(&old, &template("web:3", "b")), (lines("web:3"), 2), "somebody has changed it in its place");
+        assert_eq!(ask(&old, &template("web:3", "b")), (lines("web:3"), 2), "another writer has changed it in place");
         assert_eq!(ask(&old, &new), (lines("web:2"), 3));
     }
 

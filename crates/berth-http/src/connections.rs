@@ -402,7 +402,7 @@ mod tests {
         assert_eq!((outcome, cut(&mut alice)), (Ok(()), vec![]));
         let (_carol, outcome) = become_of("carol");
         assert_eq!((outcome, cut(&mut alice)), (Ok(()), vec![0]));
-        assert_eq!(become_of("bob").1, Err(TooMany), "nobody holds more than bob would");
+        assert_eq!(become_of("bob").1, Err(TooMany), "no user holds more than bob would");
         for _ in 0..20 {
             assert_eq!(come(&all, HERE).slot.belongs_to(Owner::Unlimited), Ok(()));
         }

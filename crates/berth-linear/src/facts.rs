@@ -92,7 +92,7 @@ impl<'a> Facts<'a> {
     fn saw(&mut self, at: usize, key: &'a Key, object: &'a Object, faults: &mut Faults<'a>) {
         let history = self.history;
         let Some(writer) = self.writer(key, &object.value) else {
-            return faults.of_key(key, plain_anomaly(history, &format!("{key}: nobody wrote {:?}", object.value.0), &[at]));
+            return faults.of_key(key, plain_anomaly(history, &format!("{key}: no client wrote {:?}", object.value.0), &[at]));
         };
         let mut wrong = |headline: &str, by: &[usize]| faults.of_key(key, plain_anomaly(history, &format!("{key}: {headline}"), by));
         if let Request::Create { value, .. } | Request::Update { value, .. } = &history[at].request

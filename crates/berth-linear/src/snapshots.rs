@@ -176,7 +176,7 @@ impl<'a> Watch<'_, 'a> {
                 let shown = [(self.at, String::new())].into_iter().chain(shown).collect();
                 Err(Wrong { headline: format!("a watch takes a create for an update or the other way round: {event}"), shown })
             }
-            (Event::Deleted(_), None) => self.wrong(format!("a watch delivers what nobody wrote: {event}"), None),
+            (Event::Deleted(_), None) => self.wrong(format!("a watch delivers what no client wrote: {event}"), None),
             (Event::Deleted(_), Some(_)) => {
                 let before = self.facts.keys[&item.key].transitions.range(..item.object.resource_version).next_back();
                 let Some((at, last)) = before.filter(|(at, last)| self.from < **at && last.value != Some(&item.object.value)) else {

@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(check(&[workload("Deployment", 150_000, 10), workload("DaemonSet", 0, 10)]), Ok(()));
         assert!(check(&[workload("Deployment", 150_001, 10), workload("DaemonSet", 0, 10)]).is_err(), "a pod on each of 50,000 nodes");
         assert!(check(&[workload("Deployment", 2_000, 600_000)]).is_err(), "few pods that are large");
-        assert_eq!(check(&[workload("Pod", 2_147_483_647, 10)]), Ok(()), "nobody makes pods of it");
+        assert_eq!(check(&[workload("Pod", 2_147_483_647, 10)]), Ok(()), "nothing creates pods of it");
         let job = |member: &str| json!({"kind": "Job", "spec": {member: 200_001}});
         assert!(["completions", "parallelism"].iter().all(|member| check(&[job(member)]).is_err()));
         let owned = |replicas: u64| {

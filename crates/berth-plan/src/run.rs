@@ -84,7 +84,7 @@ pub struct KnownGates {
 pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Suppositions) -> Result<Forecast, PlanError> {
     let targets = change.targets()?;
     let (controllers, because) = match suppositions.controllers {
-        Some(controllers) => (controllers, "somebody says so".to_owned()),
+        Some(controllers) => (controllers, "an option sets it".to_owned()),
         None => snapshot.controllers(),
     };
     let node_count = snapshot.of_kinds(&["Node"]).count();

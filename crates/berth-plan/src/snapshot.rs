@@ -470,7 +470,7 @@ mod tests {
             Snapshot::of_documents([json!({"kind": "List", "apiVersion": "v1", "items": [inner, web, event, 3]}), json!("text")]);
         let kinds: Vec<&Value> = snapshot.objects.iter().map(|object| &object["kind"]).collect();
         assert_eq!(kinds, ["Pod", "Deployment", "Event"]);
-        assert_eq!(snapshot.at.to_string(), "2026-03-01T10:00:09Z", "when somebody wrote last");
+        assert_eq!(snapshot.at.to_string(), "2026-03-01T10:00:09Z", "the time of the last write");
     }
 
     #[test]

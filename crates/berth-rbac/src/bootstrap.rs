@@ -401,7 +401,7 @@ mod tests {
             let attributes = ResourceAttributes { verb, group, resource, subresource, namespace: "n", name: "" };
             policy.grant(&user, &attributes.into()).is_some()
         };
-        assert!(!may(&policy, "list", "", "pods"), "nothing before somebody looks");
+        assert!(!may(&policy, "list", "", "pods"), "nothing before the first sign-in");
         policy.put_cluster_role(dashboard_role());
         policy.put_binding(dashboard_binding().into());
         for resource in ["events", "nodes", "persistentvolumeclaims", "pods", "resourcequotas"] {

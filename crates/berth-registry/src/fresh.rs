@@ -48,7 +48,7 @@ impl DerefMut for SharedObject {
         if Arc::get_mut(&mut self.0).is_none() {
             self.0 = self.0.clone_object().into();
         }
-        Arc::get_mut(&mut self.0).expect("nobody else has the copy")
+        Arc::get_mut(&mut self.0).expect("the only copy")
     }
 }
 
@@ -234,7 +234,7 @@ mod tests {
         let (_, mut object) = pod("a", 1);
         let own = Arc::as_ptr(&object.0);
         object.meta_mut().uid = Some("u".to_owned());
-        assert!(std::ptr::addr_eq(own, Arc::as_ptr(&object.0)), "nobody else has it");
+        assert!(std::ptr::addr_eq(own, Arc::as_ptr(&object.0)), "the only holder");
         let shared = object.share();
         object.meta_mut().uid = Some("v".to_owned());
         assert_eq!((shared.meta().uid.as_deref(), object.meta().uid.as_deref()), (Some("u"), Some("v")));

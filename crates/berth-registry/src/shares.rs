@@ -143,12 +143,12 @@ mod tests {
         let second = |second| Timestamp::from_second(second).expect("a time");
         let delay = |at| shares.delay(resource, "a", second(at));
         shares.note(&resource(), "a", 1_000_000, second(0));
-        assert_eq!(delay(0), Duration::ZERO, "nobody watches");
+        assert_eq!(delay(0), Duration::ZERO, "there is no watcher");
         shares.watched(resource(), "a", second(0));
         shares.watched("secrets.".to_owned(), "b", second(0));
         assert_eq!(delay(0), Duration::ZERO, "the writer himself, and another something else");
         shares.watched(resource(), "b", second(0));
-        assert_eq!(delay(0), Duration::ZERO, "what was written before anybody watched does not count");
+        assert_eq!(delay(0), Duration::ZERO, "what was written before the first watch does not count");
         shares.note(&resource(), "a", 1_000_000, second(0));
         shares.watched(resource(), "a", second(1));
         assert_ne!(delay(1), Duration::ZERO);

@@ -296,7 +296,7 @@ fn a_late_answer_asks_nothing_and_what_was_done_is_shown() {
     let mut state = workload(Rank::Stuck);
     press(&mut state, &[Key::Char('u'), Key::Esc]);
     step(&mut state, Event::Prepared(ask(Verb::Undo), Ok(Prepared::Question(question()))));
-    assert!(state.dialog().is_none(), "nobody waits for it");
+    assert!(state.dialog().is_none(), "nothing waits for it");
     press(&mut state, &[Key::Char('p')]);
     step(&mut state, Event::Prepared(ask(Verb::Undo), Ok(Prepared::Question(question()))));
     assert!(!screen(&state, 80, 24).contains("goes back"), "another question is waited for");
@@ -312,7 +312,7 @@ fn a_search_narrows_the_list_and_esc_ends_it_before_anything_else() {
     let mut state = list();
     press(&mut state, &[Key::Char('/'), Key::Char('c'), Key::Char('a'), Key::Char('r')]);
     let narrowed = screen(&state, 80, 24);
-    assert!(narrowed.contains("› cart") && !narrowed.contains("checkout"), "before anybody looks again: {narrowed}");
+    assert!(narrowed.contains("› cart") && !narrowed.contains("checkout"), "before the next reading: {narrowed}");
     press(&mut state, &[Key::Char('q')]);
     assert_eq!(state.wants().search, "carq", "keys are typed");
     press(&mut state, &[Key::Backspace, Key::Enter]);

@@ -324,7 +324,7 @@ mod tests {
         assert!(is_left(&owner("Deployment", "web", "old")));
         assert!(!is_left(&owner("Deployment", "web", "new")), "its own");
         assert!(!is_left(&owner("Deployment", "db", "old")) && !is_left(&owner("Thing", "web", "old")), "another's");
-        assert!(!is_left(&json!(null)), "nobody's");
+        assert!(!is_left(&json!(null)), "it has no owner");
     }
 
     #[test]

@@ -150,10 +150,10 @@ mod tests {
     async fn a_part_that_panics_is_reported_once_with_the_tasks_that_it_leaves_behind() {
         let faults = Faults::new();
         let env = real(Handle::current(), faults.clone());
-        env.spawner.spawn("cache", async { panic!("nobody saw this coming") }.boxed());
+        env.spawner.spawn("cache", async { panic!("an unexpected fault") }.boxed());
         let first = faults.first().await;
         faults.clone().watch("events", async { panic!("what follows from it") }).await;
-        assert_eq!(first, "the part \"cache\" panicked: nobody saw this coming; this is a bug in berth, which exits now");
+        assert_eq!(first, "the part \"cache\" panicked: an unexpected fault; this is a bug in berth, which exits now");
         assert_eq!(faults.first().await, first);
     }
 }

@@ -143,7 +143,7 @@ mod tests {
                 let mut connection = connection.expect("a connection");
                 let head: Vec<String> =
                     BufReader::new(&connection).lines().map(|line| line.expect("a line")).take_while(|line| !line.is_empty()).collect();
-                paths.lock().expect("nobody panics with it").push(head[0].split(' ').nth(1).unwrap_or_default().to_owned());
+                paths.lock().expect("no holder panics").push(head[0].split(' ').nth(1).unwrap_or_default().to_owned());
                 // A client that has read enough closes the connection.
                 let _ = connection.write_all(answers.get(number).or(answers.last()).expect("an answer"));
             }
@@ -167,7 +167,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let got = runtime.block_on(attempts(&url, Duration::ZERO)).map_err(|error| error.to_string().replace(&url, "URL"));
         assert_eq!(got.as_deref().map_err(String::as_str), expected);
-        assert_eq!(*asked.lock().expect("nobody panics with it"), paths);
+        assert_eq!(*asked.lock().expect("no holder panics"), paths);
     }
 
     #[test]

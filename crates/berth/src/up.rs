@@ -551,7 +551,7 @@ mod tests {
         let outcome = Runtime::new().expect("threads").block_on(async {
             let signals = Signals::take()?;
             let plane = plane(&options, folder.path()).await;
-            tokio::spawn(plane.faults.clone().watch("cache", async { panic!("nobody saw this coming") }));
+            tokio::spawn(plane.faults.clone().watch("cache", async { panic!("an unexpected fault") }));
             until_the_end(&options, plane, folder.path(), &[], &signals).await
         });
         process::exit(if crate::end(outcome) == ExitCode::SUCCESS { 0 } else { 1 })
@@ -571,7 +571,7 @@ mod tests {
         assert_eq!(ended.status.code(), Some(1), "{told}");
         let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).expect("a line of the log")).collect();
         let last = lines.last().and_then(|line| line["fields"]["message"].as_str());
-        let end = "berth: the part \"cache\" panicked: nobody saw this coming; this is a bug in berth, which exits now";
+        let end = "berth: the part \"cache\" panicked: an unexpected fault; this is a bug in berth, which exits now";
         assert_eq!(last, Some(end), "{told}");
         let places: Vec<_> = lines.iter().filter_map(|line| line["fields"]["place"].as_str()).collect();
         assert!(matches!(places[..], [place] if place.starts_with(file!())), "{told}");
@@ -592,9 +592,9 @@ mod tests {
         let signals = Signals::take().expect("the machine has signals");
         let plane = plane(&options(), folder.path()).await;
         assert!(plane.fault().now_or_never().is_none(), "nothing has happened");
-        plane.faults.clone().watch("cache", async { panic!("nobody saw this coming") }).await;
+        plane.faults.clone().watch("cache", async { panic!("an unexpected fault") }).await;
         let fault = plane.fault().await.to_string();
-        assert_eq!(fault, "the part \"cache\" panicked: nobody saw this coming; this is a bug in berth, which exits now");
+        assert_eq!(fault, "the part \"cache\" panicked: an unexpected fault; this is a bug in berth, which exits now");
         assert!(plane.readiness.is_stopping(), "it should be sent no requests");
         assert_eq!(plane.stop(&signals).await, None);
     }
@@ -618,7 +618,7 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let close = plane.close;
         plane.close = Box::new(move || {
-            tell.send(left.strong_count()).expect("somebody wants to know");
+            tell.send(left.strong_count()).expect("the receiver waits");
             close();
         });
         assert_eq!(plane.stop(&signals).await, None);

@@ -155,7 +155,7 @@ impl Site {
     /// The logged warnings about this folder.
     fn warnings(&self) -> Vec<String> {
         let folder = self.0.path().display().to_string();
-        let log = LOG.0.lock().expect("nobody panics");
+        let log = LOG.0.lock().expect("no holder panics");
         String::from_utf8_lossy(&log).lines().filter(|line| line.contains(&folder)).map(|line| line.replace(&folder, "FOLDER")).collect()
     }
 }
@@ -200,7 +200,7 @@ struct Log(Mutex<Vec<u8>>);
 
 impl io::Write for &Log {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.lock().expect("nobody panics").extend(bytes);
+        self.0.lock().expect("no holder panics").extend(bytes);
         Ok(bytes.len())
     }
 
@@ -293,9 +293,9 @@ async fn an_invalid_answer_is_reported_in_a_word() {
         assert_eq!(asked(&providers, "prod").await, Err(wanted));
         assert_eq!(stub.seen().len(), 1, "{wanted:?}");
     }
-    assert_eq!(target.seen().len(), 0, "nobody goes where a provider says");
-    let nobody = { TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port").local_addr().expect("an address") };
-    let providers = Site::new().open(&[near("prod", "prometheus", format!("http://{nobody}"), "")]);
+    assert_eq!(target.seen().len(), 0, "no redirect is followed");
+    let closed = { TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a port").local_addr().expect("an address") };
+    let providers = Site::new().open(&[near("prod", "prometheus", format!("http://{closed}"), "")]);
     assert_eq!(asked(&providers, "prod").await, Err(NoAnswer::Unreachable));
 }
 
@@ -450,7 +450,7 @@ async fn a_file_that_has_become_invalid_keeps_the_old_providers_and_is_reported_
     told.push(" WARN berth_analysis::follow: FOLDER/providers.yaml: contains the current analysis providers again".to_owned());
     assert_eq!(site.warnings(), told);
     assert!(stub.seen().iter().all(|sent| authorization(sent).as_deref() == Some("Bearer s3cret")));
-    let log = String::from_utf8_lossy(&LOG.0.lock().expect("nobody panics")).into_owned();
+    let log = String::from_utf8_lossy(&LOG.0.lock().expect("no holder panics")).into_owned();
     assert!(!log.contains("s3cret"), "no secret is logged, however much is");
 }
 

@@ -439,7 +439,7 @@ mod tests {
             }
         }
         assert_eq!(updated("RollingUpdate", json!({"partition": 0})), Some(json!({"partition": 0})));
-        assert_eq!(updated("Odd", json!({"partition": 0})), Some(json!({"partition": 0})), "nobody knows what it would say there");
+        assert_eq!(updated("Odd", json!({"partition": 0})), Some(json!({"partition": 0})), "its meaning there is unknown");
     }
 
     #[test]

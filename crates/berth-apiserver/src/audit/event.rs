@@ -320,7 +320,7 @@ mod tests {
 
     impl Write for Lines {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().expect("nobody panics").extend_from_slice(bytes);
+            self.0.lock().expect("no holder panics").extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -378,7 +378,7 @@ mod tests {
         entry.answered(StatusCode::CONFLICT, Some(br#"{"kind":"Status","reason":"Conflict","message":"m","code":409}"#));
         entry.write(Stage::ResponseComplete, received);
         drop((entry, log));
-        let text = String::from_utf8(lines.0.lock().expect("nobody panics").clone()).expect("text");
+        let text = String::from_utf8(lines.0.lock().expect("no holder panics").clone()).expect("text");
         let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let expected = json!({
             "kind": "Event", "apiVersion": "audit.k8s.io/v1", "level": "RequestResponse", "auditID": "id", "stage": "ResponseComplete",
@@ -421,7 +421,7 @@ mod tests {
         });
         write("", &|entry| entry.request_body(b"[["));
         drop(log);
-        let text = String::from_utf8(lines.0.lock().expect("nobody panics").clone()).expect("text");
+        let text = String::from_utf8(lines.0.lock().expect("no holder panics").clone()).expect("text");
         let events: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
         let cut = format!("{}...TRUNCATED", "x".repeat(1024));
         for field in [&events[0]["userAgent"], &events[0]["requestURI"], &events[0]["auditID"], &events[0]["user"]["username"]] {

@@ -154,7 +154,7 @@ mod tests {
     impl Write for Slow {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let _ = self.1.recv();
-            self.0.lock().expect("nobody panics").extend_from_slice(bytes);
+            self.0.lock().expect("no holder panics").extend_from_slice(bytes);
             Ok(bytes.len())
         }
 
@@ -179,7 +179,7 @@ mod tests {
         assert!(usize::try_from(kept).expect("not many") <= most, "what waits, and a batch that is being written: {kept}");
         drop(go);
         drop(log);
-        let lines = written.lock().expect("nobody panics").iter().filter(|byte| **byte == b'\n').count();
+        let lines = written.lock().expect("no holder panics").iter().filter(|byte| **byte == b'\n').count();
         assert_eq!(lines, usize::try_from(kept).expect("not many"));
     }
 

@@ -117,7 +117,7 @@ impl AccountTokens {
     /// Without a name.
     #[must_use]
     pub fn shared(key: PrivateKey, others: impl IntoIterator<Item = PublicKey>, issuers: Vec<String>) -> Self {
-        assert!(!issuers.is_empty(), "somebody signs");
+        assert!(!issuers.is_empty(), "an issuer signs");
         let mut keys = vec![key.public().clone()];
         for other in others {
             if !keys.contains(&other) {

@@ -78,7 +78,7 @@ mod tests {
         assert!(budget.take("a", 1).is_none());
         let b = [200, 50].map(|bytes| budget.take("b", bytes).expect("half of the rest"));
         assert!(budget.take("b", 1).is_none());
-        assert!(budget.take("c", 125).is_some(), "something is left for everybody");
+        assert!(budget.take("c", 125).is_some(), "something is left for each user");
         assert!(budget.take("d", usize::MAX).is_none());
         drop(a);
         assert!(budget.take("b", 200).is_some(), "others left more");

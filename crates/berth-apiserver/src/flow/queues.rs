@@ -266,7 +266,7 @@ mod tests {
         fn give_up(&mut self, number: usize) {
             let ticket = self.waiting.remove(&number).expect("it waits");
             let (waited, woken) = self.queues.give_up(&ticket);
-            assert!(waited, "nobody else took its place");
+            assert!(waited, "no other request took its place");
             self.wake(woken);
         }
 
@@ -386,7 +386,7 @@ mod tests {
         let mut seated = holder;
         for _ in 0..6 {
             model.leave(seated);
-            seated = *model.seated.keys().next().expect("somebody is next");
+            seated = *model.seated.keys().next().expect("a request is next");
             order.push(seated);
         }
         assert_eq!(order, [a[0], b[0], a[1], b[1], a[2], b[2]]);

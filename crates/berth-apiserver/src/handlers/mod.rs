@@ -491,8 +491,8 @@ fn begin_audit(exchange: &Exchange<'_>, head: &Parts, route: &Route<'_>, user: O
         received,
         version: if let Route::Resource(at) = route { &at.resource.version } else { "" },
     };
-    let nobody = User::default();
-    let entry = audit::Entry::begin(log, &head, user.unwrap_or(&nobody), asked);
+    let anonymous = User::default();
+    let entry = audit::Entry::begin(log, &head, user.unwrap_or(&anonymous), asked);
     *exchange.audited.lock().unwrap_or_else(PoisonError::into_inner) = entry;
     exchange.audit(|entry| entry.write(Stage::RequestReceived, received));
 }

@@ -75,7 +75,7 @@ async fn watches_of_users_go_on_when_it_is_their_turn() {
     let mut watch = alice.open(Method::GET, &format!("{CONFIG_MAPS}?watch=true"), &[], "").await.into_body();
     let end = occupy(&users, 2);
     server.admin().await.post(CONFIG_MAPS, &json!({"metadata": {"name": "late"}})).await;
-    timeout(SOON, next_line(&mut watch)).await.expect_err("nobody has made it");
+    timeout(SOON, next_line(&mut watch)).await.expect_err("it was not created");
     drop(end);
     let told = async { while next_line(&mut watch).await.expect("an event")["object"]["metadata"]["name"] != "late" {} };
     timeout(PATIENCE, told).await.expect("told of what came meanwhile");

@@ -137,7 +137,7 @@ impl Store for Brittle {
     }
 
     fn health(&self) -> Health {
-        self.1.lock().expect("nobody panicked with it").clone()
+        self.1.lock().expect("no holder panics").clone()
     }
 }
 
@@ -155,7 +155,7 @@ async fn a_store_that_takes_no_writes_is_reported_by_health_endpoints() {
         [(Health::Refusing { cause: cause() }, [500, 200]), (Health::Ended { cause: cause() }, [500, 500]), (Health::Ready, [200, 200])]
     {
         let is_well = health == Health::Ready;
-        *store.1.lock().expect("nobody panicked with it") = health.clone();
+        *store.1.lock().expect("no holder panics") = health.clone();
         let found = [client.get("/readyz").await.code.as_u16(), client.get("/livez").await.code.as_u16()];
         assert_eq!(found, codes, "{health:?}");
         let why = client.get("/readyz/store-readiness").await.text();

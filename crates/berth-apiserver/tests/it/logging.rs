@@ -46,7 +46,7 @@ async fn no_secret_is_logged_however_much_is_and_no_line_is_forged() {
     server.stop().await.expect("stopped");
 
     let audited = std::fs::read_to_string(&path).expect("written");
-    let logged = String::from_utf8(log.0.lock().expect("nobody panicked").clone()).expect("text");
+    let logged = String::from_utf8(log.0.lock().expect("no holder panics").clone()).expect("text");
     assert!(logged.contains("answered") && audited.contains("serviceaccounts"));
     for text in [&logged, &audited] {
         for hidden in ["a-secret-value", "YS1zZWNyZXQtdmFsdWU", "a-wrong-token", &admin_token, &token] {

@@ -220,7 +220,7 @@ async fn failed_handshakes_are_logged_once_a_second() {
         ends(&mut stream).await;
     }
     let seconds = usize::try_from(begun.elapsed().as_secs()).expect("not long");
-    let text = String::from_utf8(log.0.lock().expect("nobody panicked").clone()).expect("text");
+    let text = String::from_utf8(log.0.lock().expect("no holder panics").clone()).expect("text");
     let lines = text.lines().filter(|line| line.contains("a TLS handshake failed")).count();
     assert!((1..=2 + seconds).contains(&lines), "{seconds} s: {text}");
 }

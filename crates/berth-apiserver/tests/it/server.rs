@@ -166,7 +166,7 @@ async fn stopping_does_not_wait_for_watchers_that_do_not_read() {
         let mut watcher = Client::connect(&server, Some(&server.pki.admin), protocol).await;
         let unread = watcher.open(Method::GET, &format!("{CONFIG_MAPS}?watch=true"), &[], "").await;
         let stopped = tokio::time::timeout(Duration::from_secs(5), server.stop()).await;
-        stopped.expect("nobody waits ten seconds for it").expect("it ends by itself");
+        stopped.expect("within ten seconds").expect("it ends by itself");
         drop(unread);
     }
 }

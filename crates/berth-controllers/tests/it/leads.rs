@@ -85,7 +85,7 @@ fn held_by(holder: &str, transitions: i32) -> (String, Value) {
 fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
     let running = Running::start("-*");
     let (killed, took) = take(&running, "killed");
-    let killed = killed.expect("nobody leads");
+    let killed = killed.expect("there is no leader");
     assert_eq!((holder(&running), took), (held_by("killed", 0), seconds(0)));
     let late = cluster_of(&running, &killed);
     write(&running, &late, "in-time").expect("it leads");
@@ -95,7 +95,7 @@ fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
     process.kill();
 
     let (next, took) = take(&running, "next");
-    let next = next.expect("nobody renews it");
+    let next = next.expect("no leader renews it");
     assert!((seconds(3)..seconds(4)).contains(&took), "{took}");
     assert_eq!(holder(&running), held_by("next", 1));
     let refused = write(&running, &late, "late");
@@ -113,7 +113,7 @@ fn one_that_was_killed_is_not_waited_for_and_what_it_had_sent_is_refused() {
 fn a_candidate_without_an_answer_to_its_lease_write_leads_as_soon_as_it_reads_its_own_lease() {
     let running = Running::start("-*");
     let (leader, took) = take_over(Arc::new(Remote::after(BEFORE_A_LOST_WRITE, &running)), &running, "unanswered");
-    let leader = leader.expect("nobody else leads");
+    let leader = leader.expect("no other leader");
     assert_eq!((holder(&running), took), (held_by("unanswered", 0), SignedDuration::from_millis(500)), "it has looked once more");
     write(&running, &cluster_of(&running, &leader), "a").expect("it leads");
 }
@@ -121,7 +121,7 @@ fn a_candidate_without_an_answer_to_its_lease_write_leads_as_soon_as_it_reads_it
 #[test]
 fn a_second_one_is_refused_while_the_first_lives() {
     let running = Running::start("-*");
-    let first = take(&running, "first").0.expect("nobody leads");
+    let first = take(&running, "first").0.expect("there is no leader");
     let cluster = cluster_of(&running, &first);
     let ended = hold(first, &running.test_env.env());
     let (second, took) = take(&running, "second");
@@ -134,7 +134,7 @@ fn a_second_one_is_refused_while_the_first_lives() {
 #[test]
 fn a_leader_that_could_not_renew_in_time_continues_unless_another_has_held_the_lease_meanwhile() {
     let running = Running::start("-*");
-    let leader = take(&running, "alone").0.expect("nobody leads");
+    let leader = take(&running, "alone").0.expect("there is no leader");
     let cluster = cluster_of(&running, &leader);
     let (env, process) = running.test_env.another();
     let ended = hold(leader, &env);
@@ -174,7 +174,7 @@ fn who_could_not_learn_of_its_renewals_goes_on_as_soon_as_it_can() {
     for (late, lasts) in (1..=14).flat_map(|late| [20, 33, 47, 60].map(|lasts| (late, lasts))) {
         let running = Running::start("-*");
         let faulty = Arc::new(Faulty::of(&running));
-        let leader = take_over(Arc::<Faulty>::clone(&faulty), &running, "alone").0.expect("nobody leads");
+        let leader = take_over(Arc::<Faulty>::clone(&faulty), &running, "alone").0.expect("there is no leader");
         let cluster = cluster_of(&running, &leader);
         let ended = hold(leader, &running.test_env.env());
         running.test_env.run_for(seconds(5));

@@ -135,7 +135,7 @@ fn pods_of_a_node_that_is_lost_are_replaced_after_what_they_tolerate() {
     running.pass(298, &["other"]);
     assert_eq!((running.leaving_pods(), running.count(PODS)), (0, 2));
     running.pass(3, &["other"]);
-    assert_eq!((running.leaving_pods(), running.count(PODS)), (2, 4), "nobody confirms that the old ones have stopped");
+    assert_eq!((running.leaving_pods(), running.count(PODS)), (2, 4), "no node confirms that the old ones have stopped");
     running.run_pods_on("other");
     running.pass(RENEWAL_SECONDS, &["other"]);
     assert_eq!((running.node("other"), running.ready_pods()), (("True".to_owned(), vec![]), 2));

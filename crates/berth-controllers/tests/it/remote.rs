@@ -56,7 +56,7 @@ impl Remote {
     async fn write<T>(&self, call: impl Future<Output = Result<T, ClusterError>>) -> Result<T, ClusterError> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         if number % RACED_EVERY == 6 {
-            return Err(ClusterError::Conflict("somebody was first".to_owned()));
+            return Err(ClusterError::Conflict("another writer was first".to_owned()));
         }
         self.ask(number, call).await
     }

@@ -121,7 +121,7 @@ fn berth_stops_on_the_objects_on_which_another_acts_and_reports_each_once() {
     assert_eq!((running.pods_of("own"), stopped(&berth)), (2, [0, 0]), "alone");
 
     running.run_controllers_as(running.acting_outside(UPSTREAM), WORKLOADS, Arc::default(), SecondWriters::Ignore);
-    assert_eq!(stopped(&berth), [0, 0], "nobody writes what is at rest");
+    assert_eq!(stopped(&berth), [0, 0], "nothing at rest is written");
     running.create_outside(&deployment("both", 10));
     assert!(0 < stopped(&berth).iter().sum::<i64>(), "both have acted");
     let reports = running.reports();

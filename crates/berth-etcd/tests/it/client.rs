@@ -130,12 +130,12 @@ fn a_member_that_does_not_answer_is_left_for_another_and_reads_go_to_etcd_meanwh
     // No server runs there.
     let gone = "http://127.0.0.1:1".to_owned();
     let client = etcd.open(&Options { endpoints: vec![gone.clone(), etcd.endpoint.clone()], ..Options::default() }).expect("one answers");
-    assert!(!client.client.reports_progress(), "nobody knows what the other one is");
+    assert!(!client.client.reports_progress(), "the kind of the other one is unknown");
     let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
     create(&store, "a", "1").expect("a new key");
     assert_eq!(names(&store), ["a"]);
     let none = etcd.open(&Options { endpoints: vec![gone.clone()], ..Options::default() });
-    let told = none.err().expect("nobody answers").to_string();
+    let told = none.err().expect("no member answers").to_string();
     assert!(told.starts_with(&format!("no etcd answers: etcd at {gone}: ")) && told.contains("onnection refused"), "{told}");
 }
 
@@ -166,7 +166,7 @@ fn a_write_that_is_not_answered_is_given_up_sooner_where_another_member_can_be_a
     // The held-back request arrives late, and changes nothing.
     way.let_go();
     let again = open(vec![format!("http://127.0.0.1:{}", way.port)]);
-    let Outcome::Done(revision) = done else { panic!("nobody has written: {done:?}") };
+    let Outcome::Done(revision) = done else { panic!("no other writer: {done:?}") };
     let refused = again.wait(again.client.txn(put("a"))).expect("it answers");
     assert_eq!(refused, Outcome::Refused { found: vec![revision], revision });
 }
@@ -256,7 +256,7 @@ fn what_is_expected_at_no_revision_is_not_what_is_absent() {
     let put =
         |expected| -> Arc<[Put]> { Arc::new([Put { key: pod("a"), expected: Some(expected), value: Some("1".into()), lease: None }]) };
     let written = |expected| client.wait(client.client.txn(put(expected))).expect("it answers");
-    assert!(matches!(written(Expected::At(Revision(0))), Outcome::Refused { .. }), "nobody has read it, so nobody changes it");
+    assert!(matches!(written(Expected::At(Revision(0))), Outcome::Refused { .. }), "it was not read, so it cannot be changed");
     assert!(matches!(written(Expected::Absent), Outcome::Done(_)));
     assert!(matches!(written(Expected::At(Revision(0))), Outcome::Refused { .. }));
 }
@@ -302,7 +302,7 @@ fn without_space_only_deletions_are_written_until_a_user_makes_room() {
     for entry in block_on(store.range(RangeRequest::all(PODS))).expect("reads go on").entries {
         block_on(store.delete(entry.key.clone(), entry.mod_revision)).expect("deletions make room");
     }
-    assert!(create(&store, "late", "1").is_err(), "that somebody has made room is for somebody to say");
+    assert!(create(&store, "late", "1").is_err(), "an administrator has to report the new room");
     gateway::make_room(&etcd.endpoint, block_on(store.revision(PODS)).expect("it answers"));
     eventually("it heals", || lacks().is_none());
     create(&store, "late", "1").expect("there is space again");
@@ -418,7 +418,7 @@ fn keys_of_a_stopped_server_are_taken_over_and_written_while_no_other_server_run
     assert_eq!(acquire(false).expect("it is ours"), Origin::TakenOver, "also the next time");
 
     let store = etcd.store_of(&client, Arc::new(Pods), HISTORY);
-    create(&store, "ours", "1").expect("nobody else is there");
+    create(&store, "ours", "1").expect("the first one");
     let other = etcd.open(&Options { prefix: "/events".into(), ..etcd.options() }).expect("it answers");
     Client::yield_to_rivals(&[client.client.clone(), other.client.clone()]);
     let lease = client.wait(client.client.grant(3600)).expect("it answers");
@@ -545,8 +545,8 @@ fn a_user_is_let_in_and_again_when_etcd_has_forgotten_the_token() {
     };
     let wrong = told(etcd.open(&Options { user: user("wrong"), ..etcd.options() }));
     assert!(wrong.contains("authentication failed, invalid user ID or password"), "{wrong}");
-    let nobody = told(etcd.open(&etcd.options()));
-    assert!(nobody.contains("user name is empty"), "{nobody}");
+    let refused = told(etcd.open(&etcd.options()));
+    assert!(refused.contains("user name is empty"), "{refused}");
 }
 
 #[test]
@@ -570,6 +570,6 @@ fn only_the_right_etcd_is_spoken_to_and_only_with_the_right_certificate() {
     let told = |opened: Result<_, OpenError>| opened.map(|_: etcd::TestClient| ()).expect_err("that is not to be").to_string();
     let wrong = told(open(&other, Some(&ours)));
     assert!(wrong.contains("nvalid peer certificate"), "{wrong}");
-    let nobody = told(open(&authority, None));
-    assert!(nobody.starts_with("no etcd answers: etcd at https://127.0.0.1:"), "{nobody}");
+    let refused = told(open(&authority, None));
+    assert!(refused.starts_with("no etcd answers: etcd at https://127.0.0.1:"), "{refused}");
 }

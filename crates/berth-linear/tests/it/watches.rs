@@ -107,7 +107,7 @@ fn a_watch_with_an_invented_change_is_found() {
     fails(
         &with(&[modified("a", "other", 7)]),
         r#"
-        configmaps/default/a: nobody wrote "other"
+        configmaps/default/a: no client wrote "other"
           client [8-30] watch configmaps/ from 5: 1 events up to 7
         "#,
     );

@@ -233,7 +233,7 @@ fn pods_get_a_token_where_they_or_their_account_ask_for_one() {
     own["spec"]["volumes"] = json!([{"name": "mine", "emptyDir": {}}]);
     own["spec"]["containers"][0]["volumeMounts"] = json!([{"name": "mine", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}]);
     let made = cluster.made("pods", own.clone());
-    assert_eq!(made["spec"]["volumes"], own["spec"]["volumes"], "nobody would see a token");
+    assert_eq!(made["spec"]["volumes"], own["spec"]["volumes"], "no token is visible");
 }
 
 #[test]

@@ -312,7 +312,7 @@ fn what_is_added_outside_gets_defaults_and_what_the_server_adds_and_is_validated
     assert_eq!(added["resources"]["limits"], json!({"memory": "64Mi"}));
     assert_eq!(object["spec"]["tolerations"].as_array().map(Vec::len), Some(2), "what is there is not added twice");
     assert_eq!(made.warnings, ["seen"]);
-    assert_eq!(outside.taken().len(), 2, "nobody is asked a second time");
+    assert_eq!(outside.taken().len(), 2, "no second request");
 
     let spoil = |_: &AdmissionRequest<'_>, object: &mut dyn Object| {
         sidecar(object);

@@ -75,5 +75,5 @@ fn events_are_forgotten_an_hour_after_they_were_last_written() {
     assert_eq!(cluster.names("events", &ListOptions::default()), ["again", "new", "viewed"]);
     cluster.clock.advance(1800);
     assert_eq!(expired(), 3);
-    cluster.get("configmaps", "stays").expect("for ever");
+    cluster.get("configmaps", "stays").expect("it has no expiry");
 }

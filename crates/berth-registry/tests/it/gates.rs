@@ -331,7 +331,7 @@ fn a_bad_deletion_cost_that_is_stored_holds_no_other_change() {
     let key = Key::new(&format!("{}default/p", resource::of::<Pod>().prefix()));
     let entry = now(cluster.store.get(&key)).expect("read").expect("there");
     let bad = String::from_utf8_lossy(&entry.value).replace(&format!("{COST}\":\"1\""), &format!("{COST}\":\"old\""));
-    now(cluster.store.put(key, bad.into_bytes().into(), Expected::At(entry.mod_revision), Purpose::Growth)).expect("nobody else writes");
+    now(cluster.store.put(key, bad.into_bytes().into(), Expected::At(entry.mod_revision), Purpose::Growth)).expect("no other writer");
     assert_eq!(cluster.get("pods", "p").expect("there")["metadata"]["annotations"][COST], "old");
     cluster.merge("pods", "p", json!({"metadata": {"labels": {"tier": "web"}}})).expect("the cost is not touched");
     let mended = cluster.merge("pods", "p", json!({"metadata": {"annotations": {COST: "7"}}})).expect("mended");

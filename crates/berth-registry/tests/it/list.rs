@@ -295,7 +295,7 @@ fn a_list_that_has_begun_goes_on_for_five_minutes_whatever_others_write() {
         resource_version_match: "Exact".to_owned(),
         ..ListOptions::default()
     };
-    assert!(matches!(cluster.list("configmaps", &exact), Err(ApiError::Expired { .. })), "nobody reads there");
+    assert!(matches!(cluster.list("configmaps", &exact), Err(ApiError::Expired { .. })), "no reader there");
     options.continue_token.clone_from(&first.continue_token);
     let second = cluster.list("configmaps", &options).expect("a page");
     assert_eq!((names(&second), second.revision), (vec!["b".to_owned()], first.revision));

@@ -26,7 +26,7 @@ fn an_analysis_step_requires_a_provider_and_a_query() {
     let whole = json!({STEPS: asks, PROVIDER: "prod", QUERY: "up"});
     assert_eq!(refusal(&whole), "");
     assert_eq!(refusal(&json!({STEPS: "25%, pause, 100%"})), "");
-    assert_eq!(refusal(&json!({PROVIDER: "prod"})), "", "nobody asks yet");
+    assert_eq!(refusal(&json!({PROVIDER: "prod"})), "", "no request yet");
     let missing = |key: &str| format!("metadata.annotations[{key}]: Required value: berth.dev/steps has an `analysis`");
     for key in [PROVIDER, QUERY] {
         let mut lacking = whole.clone();
@@ -66,9 +66,9 @@ fn whom_or_what_is_asked_cannot_be_taken_away_from_who_asks() {
     lacking["metadata"]["annotations"] = json!({STEPS: "25%, analysis, 100%", QUERY: "up"});
     // A write of the status contains annotations too.
     for what in [D, "deployments.apps/status"] {
-        let error = cluster.update(what, "d", &lacking).expect_err("nobody is asked").to_string();
+        let error = cluster.update(what, "d", &lacking).expect_err("no provider is asked").to_string();
         assert!(error.contains(&format!("metadata.annotations[{PROVIDER}]: Required value")), "{what}: {error}");
     }
     lacking["metadata"]["annotations"] = json!({QUERY: "up"});
-    cluster.update(D, "d", &lacking).expect("who has no steps asks nobody");
+    cluster.update(D, "d", &lacking).expect("without steps, no provider is asked");
 }

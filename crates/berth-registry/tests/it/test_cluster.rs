@@ -96,7 +96,7 @@ pub(crate) fn turns<T>(future: impl Future<Output = T>) -> (T, usize) {
         }
         assert!(woken.0.swap(false, Ordering::SeqCst), "nothing here waits");
     }
-    unreachable!("it gives way for ever")
+    unreachable!("it never ends")
 }
 
 struct Woken(AtomicBool);

@@ -291,14 +291,14 @@ mod tests {
         let key = Key::new("/registry/events/a/x");
         let mut newest = block_on(split.commit(vec![making(key.as_str())])).expect("a new key")[0].mod_revision;
         let first = newest;
-        split.pin(EVENTS, first, "somebody", Timestamp::MAX);
+        split.pin(EVENTS, first, "a-list", Timestamp::MAX);
         for _ in 0..20 {
             let change = Write::put(key.clone(), vec![b'x'; 1000].into(), Expected::At(newest), Purpose::Growth);
-            newest = block_on(split.commit(vec![change])).expect("nobody else writes")[0].mod_revision;
+            newest = block_on(split.commit(vec![change])).expect("no other writer")[0].mod_revision;
         }
         let is_kept = || block_on(split.range(RangeRequest { at: Some(first), ..RangeRequest::all(EVENTS) })).is_ok();
         assert!(is_kept());
-        split.unpin(EVENTS, first, "somebody");
+        split.unpin(EVENTS, first, "a-list");
         assert!(!is_kept());
     }
 

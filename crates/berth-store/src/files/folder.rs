@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_folder_is_unlocked_when_its_value_is_dropped_although_files_are_open() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let folder = Folder::take(dir.path()).expect("nobody has it");
+        let folder = Folder::take(dir.path()).expect("no process has it");
         let copy = folder._lock.as_ref().expect("taken").0.try_clone().expect("as a child process has it before its exec");
         assert!(matches!(Folder::take(dir.path()), Err(FolderError::InUse { .. })));
         assert!(matches!(Folder::take_as_it_is(dir.path()), Err(FolderError::InUse { .. })));
@@ -232,7 +232,7 @@ mod tests {
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("ours");
         fs::write(dir.path().join("log-00000001"), "").expect("writable");
         fs::set_permissions(dir.path().join("log-00000001"), Permissions::from_mode(0o644)).expect("ours");
-        let folder = Folder::take(dir.path()).expect("nobody has it");
+        let folder = Folder::take(dir.path()).expect("no process has it");
         folder.create("another").expect("writable");
         assert_eq!(modes(dir.path()), [0o700, 0o600, 0o600, 0o600]);
     }
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_real_folder_reports_its_free_space() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let folder = Folder::take(dir.path()).expect("nobody has it");
+        let folder = Folder::take(dir.path()).expect("no process has it");
         let free = folder.free_bytes().expect("a file system that knows");
         assert!(1 << 16 < free, "{free}: tests write more than that");
     }
@@ -275,7 +275,7 @@ mod tests {
     fn taking_a_folder_as_it_is_changes_nothing_in_it() {
         let dir = tempfile::tempdir().expect("a temporary folder");
         fs::set_permissions(dir.path(), Permissions::from_mode(0o755)).expect("ours");
-        Folder::take_as_it_is(dir.path()).expect("nobody has it");
+        Folder::take_as_it_is(dir.path()).expect("no process has it");
         assert_eq!(modes(dir.path()), [0o755]);
     }
 
@@ -291,7 +291,7 @@ mod tests {
     #[test]
     fn preallocated_space_exists_and_the_contents_of_the_file_stay() {
         let dir = tempfile::tempdir().expect("a temporary folder");
-        let file = Folder::take(dir.path()).expect("nobody has it").create("a").expect("writable");
+        let file = Folder::take(dir.path()).expect("no process has it").create("a").expect("writable");
         file.write_at(b"text", 0).expect("writable");
         for (length, expected) in [(4096, 4096), (100, 4096)] {
             file.allocate(length).expect("there is space");

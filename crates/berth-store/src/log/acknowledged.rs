@@ -103,7 +103,7 @@ mod tests {
         let folder = crate::files::folder::Folder::take(dir.path()).expect("a folder");
         assert_eq!(read(&folder).expect("none"), Note::Missing);
         std::os::unix::fs::symlink(NAME, dir.path().join(NAME)).expect("a link to itself");
-        let error = read(&folder).expect_err("nobody knows what it says");
+        let error = read(&folder).expect_err("its content is unknown");
         assert_ne!(error.kind(), ErrorKind::NotFound, "{error}");
     }
 }

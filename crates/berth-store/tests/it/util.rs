@@ -48,12 +48,12 @@ pub(crate) fn create(store: &dyn Store, key: &Key, value: &str) -> Revision {
 
 pub(crate) fn update(store: &dyn Store, key: &Key, value: &str) -> Revision {
     let current = get(store, key).expect("the key is there").mod_revision;
-    put(store, key, value, Expected::At(current)).expect("nobody else writes").mod_revision
+    put(store, key, value, Expected::At(current)).expect("no other writer").mod_revision
 }
 
 pub(crate) fn delete(store: &dyn Store, key: &Key) -> Revision {
     let current = get(store, key).expect("the key is there").mod_revision;
-    block_on(store.delete(key.clone(), current)).expect("nobody else writes").mod_revision
+    block_on(store.delete(key.clone(), current)).expect("no other writer").mod_revision
 }
 
 pub(crate) fn get(store: &dyn Store, key: &Key) -> Option<Arc<Entry>> {

@@ -174,7 +174,7 @@ mod tests {
         let written: Vec<_> = lost.iter().map(|&text| text.to_owned()).chain(never).collect();
         assert_eq!(planned(&ready, 140), (written.clone(), None));
         assert_eq!(planned(&ready, 160), (written, None));
-        assert_eq!(planned(&ready, 161), (vec![], Some(201)), "nobody was watching");
+        assert_eq!(planned(&ready, 161), (vec![], Some(201)), "no controller was watching");
     }
 
     #[test]

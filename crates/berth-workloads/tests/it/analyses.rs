@@ -300,7 +300,7 @@ fn who_begins_to_ask_has_all_the_time() {
     story.pass(599);
     story.model.edit(&json!({"spec": {"paused": true}}));
     story.pass(100_000);
-    assert_eq!(story.model.plan_deployment().question, None, "nobody is asked meanwhile");
+    assert_eq!(story.model.plan_deployment().question, None, "no provider is asked meanwhile");
     story.model.edit(&json!({"spec": {"paused": null}}));
     story.settle();
     story.pass(599);

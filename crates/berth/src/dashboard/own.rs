@@ -206,7 +206,7 @@ mod tests {
         let env = env::beside(&env::real(Handle::current(), of_all.clone()), Handle::current(), of_page.clone());
         let (_stop, stopped) = oneshot::channel();
         let ended = ended(stopped, of_page);
-        env.spawner.spawn("dashboard board", async { panic!("a name that nobody thought of") }.boxed());
+        env.spawner.spawn("dashboard board", async { panic!("an unexpected name") }.boxed());
         ended.await;
         assert!(of_all.first().now_or_never().is_none(), "the control plane goes on");
     }

@@ -503,7 +503,7 @@ mod tests {
         assert_eq!(words(lines[3]), words("3 faster web:3,log:1 5m 5m so far in progress image -"));
         assert_eq!(lines[4..], ["  2: failed: it crashes", "  3: in progress: 1 out of 3 new replicas have been updated"]);
         let rows = of(sets(), &[], &Records::NotKept);
-        assert!(rows.iter().all(|row| row.changed.is_none()), "anybody may have written it");
+        assert!(rows.iter().all(|row| row.changed.is_none()), "any client can have written it");
         assert_eq!(rows[0].course.state, Some(RolloutOutcome::Complete), "what became of it is the controller's word");
     }
 

@@ -518,7 +518,7 @@ mod tests {
         assert_eq!(told(Some(&complete), waits(), None), ("complete".to_owned(), Some(15)), "what was kept counts");
         assert_eq!(told(Some(&superseded), None, None), ("superseded by 3".to_owned(), Some(10)));
         assert_eq!(told(Some(&begun), waits(), None), ("in progress".to_owned(), Some(40)));
-        assert_eq!(told(Some(&begun), None, None), ("-".to_owned(), None), "it is not the newest, and nobody saw its end");
+        assert_eq!(told(Some(&begun), None, None), ("-".to_owned(), None), "it is not the newest, and its end was not recorded");
         let done = |since| Some(RolloutStatus { state: RolloutOutcome::Complete, since, message: None });
         assert_eq!(told(None, done(Some(at(30))), Some(at(10))), ("complete".to_owned(), Some(20)));
         assert_eq!(told(None, done(Some(at(5))), Some(at(10))), ("complete".to_owned(), None), "that was of another");

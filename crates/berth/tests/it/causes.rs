@@ -303,7 +303,7 @@ async fn a_stateful_set_that_cannot_go_on_names_the_cause_and_no_pod_that_is_not
     let says = "2 pods of StatefulSet db are not created because of a quota: pods \"db-1\" is forbidden: exceeded quota: few";
     let status = check(&berth, "default", "statefulset/db", "quota", says);
     assert_eq!(status["causes"][0]["object"], json!({"kind": "StatefulSet", "name": "db"}));
-    assert_eq!(status["waits"], json!([]), "nobody waits for db-1 to become ready");
+    assert_eq!(status["waits"], json!([]), "nothing waits for db-1 to become ready");
 }
 
 #[tokio::test]

@@ -298,7 +298,7 @@ impl Reader {
                 self.compare(step, &shown, &printed)
             }
             Kind::Unknown => {
-                Err("the test does not know how to run it; if nobody could, put `<!-- not run: REASON -->` before the block".to_owned())
+                Err("the test does not know how to run it; if it cannot run, put `<!-- not run: REASON -->` before the block".to_owned())
             }
         }
     }
@@ -469,7 +469,7 @@ fn every_command_is_found_and_known() {
     let mut faults = Vec::new();
     for (name, script) in documents(&root) {
         let unknown = script.steps.iter().filter(|step| kind(&step.command) == Kind::Unknown);
-        faults.extend(unknown.map(|step| format!("{name}:{}: nobody knows how to run {}", step.line, step.command)));
+        faults.extend(unknown.map(|step| format!("{name}:{}: the test does not know how to run {}", step.line, step.command)));
         faults.extend(script.faults.iter().map(|fault| format!("{name}:{fault}")));
     }
     assert!(faults.is_empty(), "\n{}", faults.join("\n"));

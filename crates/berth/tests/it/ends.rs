@@ -227,7 +227,7 @@ fn a_folder_of_another_user_is_reported_with_its_owner() {
     let folder = run.folder.path().join("theirs");
     fs::create_dir(&folder).unwrap();
     if fs::metadata(&folder).unwrap().uid() != 0 {
-        println!("skipped: only the administrator can be somebody else");
+        println!("skipped: only the administrator can change the user");
         return;
     }
     // Only that folder is inaccessible to them.

@@ -326,7 +326,7 @@ fn what_others_have_stored_is_taken_over_and_nothing_is_added() {
     put(&etcd, "/registry/minions/a", r#"{"kind":"Node","apiVersion":"v1","metadata":{"name":"a","uid":"u"}}"#);
     let namespace = r#"{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"gone","uid":"v"},"spec":{"finalizers":["kubernetes"]}}"#;
     put(&etcd, "/registry/namespaces/gone", namespace);
-    put(&of_events, "/registry/events/gone/e", "k8s:enc:nobody can read it");
+    put(&of_events, "/registry/events/gone/e", "k8s:enc:unreadable");
     let overrides = format!("/events#{}", of_events.endpoint);
     let over = ["--store", "etcd", "--etcd-servers", &etcd.endpoint, "--etcd-servers-overrides", &overrides];
     assert!(

@@ -143,7 +143,7 @@ async fn health_is_public_and_metrics_need_the_api_servers_authorization() {
             let (code, text) = get(&stranger, path).await;
             assert_eq!((code, message(&text)), (403, format!("forbidden: User \"system:anonymous\" cannot get path \"{path}\"")));
         }
-        let (code, text) = get(&client_with(at, Some("nobody's")), "/metrics").await;
+        let (code, text) = get(&client_with(at, Some("it has no owner")), "/metrics").await;
         assert_eq!((code, message(&text)), (401, "Unauthorized".to_owned()));
         assert_eq!(send(&stranger, "POST", "/healthz").await.0, 405);
     }

@@ -64,7 +64,7 @@ fn the_commit_is_that_of_the_sources_own_repository() {
     assert_eq!(stamp::changing_files(folder.path()).len(), 2);
     let unpacked = folder.path().join("unpacked");
     std::fs::create_dir(&unpacked).unwrap();
-    assert_eq!(stamp::commit(&unpacked), None, "somebody else's repository");
+    assert_eq!(stamp::commit(&unpacked), None, "another repository");
 }
 
 #[test]

@@ -145,7 +145,7 @@ fn what_keys_ask_is_done_after_a_yes_and_not_before() {
     terminal.until_shows("2 pods are created, 2 stay.");
     terminal.types("n");
     terminal.until_shows("s scale");
-    assert!(!replicas(), "nobody has said yes");
+    assert!(!replicas(), "not confirmed yet");
     terminal.types("s");
     terminal.until_shows("How many pods, now 2");
     terminal.types("4\r");

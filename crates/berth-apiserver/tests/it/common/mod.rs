@@ -90,7 +90,7 @@ pub(crate) struct Log(pub(crate) Arc<Mutex<Vec<u8>>>);
 
 impl std::io::Write for Log {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().expect("nobody panicked").extend_from_slice(bytes);
+        self.0.lock().expect("no holder panics").extend_from_slice(bytes);
         Ok(bytes.len())
     }
 
@@ -176,7 +176,7 @@ impl TestServer {
         let folder = tempfile::tempdir().expect("a folder");
         let mut config = config(folder.path(), ([127, 0, 0, 1], 0).into()).await;
         config.credentials = following.credentials().clone();
-        following.register(&config.metrics).expect("nobody else has them");
+        following.register(&config.metrics).expect("registered once");
         Self::start_in(folder, config, Some(following)).await
     }
 

@@ -160,11 +160,11 @@ impl Cluster {
     /// Returns the leader.
     pub(crate) fn leader(&self) -> usize {
         let mut leader = None;
-        eventually("somebody leads", || {
+        eventually("a member leads", || {
             leader = self.members.iter().position(|member| is_leader(&member.metrics));
             leader.is_some()
         });
-        leader.expect("somebody leads")
+        leader.expect("a member leads")
     }
 
     /// Sends a member a signal: after `STOP` it hangs until `CONT`.

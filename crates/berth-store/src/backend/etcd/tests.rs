@@ -180,9 +180,9 @@ fn a_creation_goes_on_in_the_turn_that_another_server_has_begun() {
     let write = |name: &str| Write::put(key(name), "1".into(), Expected::Absent, Purpose::Growth);
     let (one, two) = (write("b"), write("c"));
     test_store.model.faults([TransactionFault::Lost]);
-    test_store.wait(async move { others.commit(vec![one]).await }).expect("nobody else writes b");
+    test_store.wait(async move { others.commit(vec![one]).await }).expect("no other writer of b");
     assert_eq!(test_store.model.kept().keys.len(), 3, "two and the turn's");
-    test_store.write(two).expect("nobody else writes c");
+    test_store.write(two).expect("no other writer of c");
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn what_a_former_process_has_under_way_is_not_done_behind_the_first_creation_of_
     process.kill();
     let next = test_store.another();
     let write = Write::put(key("b"), "1".into(), Expected::Absent, Purpose::Growth);
-    test_store.wait(async move { next.commit(vec![write]).await }).expect("nobody else writes b");
+    test_store.wait(async move { next.commit(vec![write]).await }).expect("no other writer of b");
     test_store.pass(1);
     assert!(unanswered.lock().expect("nothing panics under it").is_none(), "it was killed");
     assert_eq!(test_store.get("a"), "", "it was under way then");
@@ -215,7 +215,7 @@ fn a_change_whose_answer_is_lost_is_known_by_its_stamp() {
     let test_store = TestStore::new(0);
     assert_eq!(test_store.put("1", Expected::Absent), Ok(2));
     test_store.model.faults([TransactionFault::Lost, TransactionFault::Lost]);
-    assert_eq!(test_store.put("2", Expected::At(Revision(2))), Ok(3), "nobody else has written");
+    assert_eq!(test_store.put("2", Expected::At(Revision(2))), Ok(3), "no other writer");
     test_store.model.faults([TransactionFault::Done]);
     assert_eq!(test_store.put("3", Expected::At(Revision(3))), Ok(4), "what is there was written by this change");
     assert_eq!(test_store.get("a"), "3@4");
@@ -257,7 +257,7 @@ fn a_write_that_waits_somewhere_is_not_done_once_what_it_compares_has_changed() 
             test_store.step();
         }
         let taken = Put { key: key("lease"), expected: Some(Expected::At(Revision(lease))), value: Some("b".into()), lease: None };
-        let Outcome::Done(taken) = test_store.model.kept().apply(&[taken]) else { panic!("nobody else has written") };
+        let Outcome::Done(taken) = test_store.model.kept().apply(&[taken]) else { panic!("no other writer") };
         let told = test_store.finish(&written);
         match (&told, expected) {
             (Ok(entries), Some(revision)) => assert_eq!(entries[0].mod_revision, Revision(revision), "{fate:?}"),
@@ -436,7 +436,7 @@ fn without_space_only_deletions_are_written_until_a_user_disarms_the_alarm() {
     assert_eq!(lacks(), Some(OutOfSpace::Etcd), "to delete makes room, and disarms nothing");
     test_store.model.raise(&[]);
     test_store.pass(2);
-    assert_eq!(lacks(), None, "nobody has written since");
+    assert_eq!(lacks(), None, "no write since");
     assert_eq!(test_store.put("1", Expected::Absent), Ok(4));
 
     test_store.model.raise(&[Alarm::NoSpace]);

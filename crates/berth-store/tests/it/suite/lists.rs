@@ -8,7 +8,7 @@ pub(crate) fn a_list_that_goes_on_shows_its_revision_until_its_time_is_over(open
     for name in ["a", "b", "c"] {
         test_store.create(&pod(name), "1");
     }
-    test_store.store.pin(PODS, test_store.at(3), "somebody", test_store.second(3));
+    test_store.store.pin(PODS, test_store.at(3), "a-list", test_store.second(3));
     test_store.delete(&pod("c"));
     test_store.update_often(&pod("b"));
     test_store.create(&pod("c"), "2");
@@ -18,7 +18,7 @@ pub(crate) fn a_list_that_goes_on_shows_its_revision_until_its_time_is_over(open
     let is_kept = test_store.show_at(3);
     match test_store.history {
         History::Bounded => assert!(matches!(is_kept, Err(ReadError::Compacted { .. }))),
-        History::Compacted => assert_eq!(is_kept.expect("nobody has compacted"), "a=1@1 b=1@2 c=1@3"),
+        History::Compacted => assert_eq!(is_kept.expect("not compacted"), "a=1@1 b=1@2 c=1@3"),
     }
 }
 
@@ -26,13 +26,13 @@ pub(crate) fn a_list_that_goes_on_shows_its_revision_until_its_time_is_over(open
 pub(crate) fn a_list_that_has_come_to_its_end_keeps_nothing(open: Open) {
     let test_store = TestStore::with_history(open, 100_000);
     test_store.create(&pod("a"), "1");
-    test_store.store.pin(PODS, test_store.at(1), "somebody", test_store.second(3600));
+    test_store.store.pin(PODS, test_store.at(1), "a-list", test_store.second(3600));
     test_store.update_often(&pod("a"));
     assert_eq!(test_store.show_at(1).expect("it goes on"), "a=1@1");
-    test_store.store.unpin(PODS, test_store.at(1), "somebody");
+    test_store.store.unpin(PODS, test_store.at(1), "a-list");
     let is_kept = test_store.show_at(1);
     match test_store.history {
         History::Bounded => assert!(matches!(is_kept, Err(ReadError::Compacted { .. }))),
-        History::Compacted => assert_eq!(is_kept.expect("nobody has compacted"), "a=1@1"),
+        History::Compacted => assert_eq!(is_kept.expect("not compacted"), "a=1@1"),
     }
 }

@@ -497,7 +497,7 @@ fn a_busy_resource_does_not_expire_the_others(open: Open) {
     test_store.create(&pod("a"), "");
     test_store.update_often(&pod("a"));
     assert!(test_store.store.watch(PODS, test_store.at(3)).is_err(), "200 versions of 1000 bytes do not fit");
-    let shown = test_store.read(RangeRequest { at: Some(test_store.at(1)), ..all(DEPLOYMENTS) }).expect("nobody wrote deployments");
+    let shown = test_store.read(RangeRequest { at: Some(test_store.at(1)), ..all(DEPLOYMENTS) }).expect("no write to deployments");
     assert_eq!(shown.0, "web=1@1");
     assert_eq!(test_store.drain(&mut test_store.watch(DEPLOYMENTS, 1)), format!("+web=2@2 !{}", test_store.newest()));
 }
@@ -529,7 +529,7 @@ fn a_watch_yields_a_revision_as_a_whole(open: Open) {
     assert_eq!(test_store.drain(&mut pods), "+a=1@1 +b=2@2&-a=1@2 +c=3@3 !3");
     assert_eq!(test_store.drain(&mut deployments), "+web=2@2 !3");
     assert_eq!(test_store.drain(&mut wide), "+a=1@1 +b=2@2&+web=2@2&-a=1@2 +c=3@3 !3");
-    assert_eq!(test_store.drain(&mut test_store.watch(PODS, 2)), "+c=3@3 !3", "whoever has seen the revision has seen all of it");
+    assert_eq!(test_store.drain(&mut test_store.watch(PODS, 2)), "+c=3@3 !3", "a watcher that has the revision has all of it");
 }
 
 fn a_watch_sees_its_prefix_only(open: Open) {

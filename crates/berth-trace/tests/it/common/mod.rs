@@ -116,7 +116,7 @@ pub(crate) fn header() -> Header {
     Header {
         at: at(0),
         controllers: "berth".to_owned(),
-        because: "somebody says so".to_owned(),
+        because: "an option sets it".to_owned(),
         is_hashed: false,
         namespace: None,
         missing: Vec::new(),

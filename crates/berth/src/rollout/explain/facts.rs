@@ -351,7 +351,7 @@ mod tests {
         let (few, fewer) = ("quota few: cpu: ? of 4, pods: 2 of 2", "quota fewer: cpu: ? of 4, pods: 2 of 2");
         assert_eq!(shown("exceeded quota: few, requested: pods=1"), [few]);
         assert_eq!(shown("failed quota: fewer: must specify limits.cpu"), [fewer]);
-        assert_eq!(shown("in words that nobody knows"), [few, fewer]);
+        assert_eq!(shown("in unknown words"), [few, fewer]);
     }
 
     #[test]
