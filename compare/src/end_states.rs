@@ -5,10 +5,11 @@ use crate::{
     case::Seen,
     differ::{Difference, compare},
     normal::{normal, to_send},
-    rest::{Objects, at_rest, comparable, delete, wanted},
+    rest::{Objects, at_rest, comparable, delete, node_of, wanted},
     sequence::{Operation, Sequence, Workload},
     served::{Answer, Ask, Pair, Server},
 };
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 
@@ -39,7 +40,7 @@ pub(crate) async fn run(pair: &Pair, seed: u64, again: u32, is_traced: bool) -> 
             crate::print::print(&format!("{namespace} {last:?}{}", said.collect::<String>()));
         }
         let found: Vec<_> = differences.into_iter().map(|difference| (verb, difference)).collect();
-        let goes_on = is_accepted(&kind(&sequence), &found);
+        let goes_on = is_accepted(&kind(sequence.workload), &found);
         for (verb, difference) in found {
             if !seen.found.iter().any(|(_, known)| known.class == difference.class) {
                 seen.found.push((verb, difference));
@@ -50,8 +51,9 @@ pub(crate) async fn run(pair: &Pair, seed: u64, again: u32, is_traced: bool) -> 
             break;
         }
         let Some(operation) = operations.next() else { break };
+        let now = Timestamp::now();
         futures::future::join_all(
-            servers.iter().zip(&rests).map(|(server, rest)| execute(server, &namespace, sequence.workload, operation, rest.as_ref())),
+            servers.iter().zip(&rests).map(|(server, rest)| execute(server, &namespace, sequence.workload, operation, rest.as_ref(), now)),
         )
         .await;
         last = Some(operation);
@@ -61,8 +63,8 @@ pub(crate) async fn run(pair: &Pair, seed: u64, again: u32, is_traced: bool) -> 
 }
 
 /// The name under which its differences are reported.
-pub(crate) fn kind(sequence: &Sequence) -> String {
-    format!("{:?} at rest", sequence.workload)
+pub(crate) fn kind(workload: Workload) -> String {
+    format!("{workload:?} at rest")
 }
 
 /// Whether docs/deviations.md explains all of them.
@@ -74,6 +76,9 @@ impl Operation {
     fn name(&self) -> &'static str {
         match self {
             Self::Patch(_) => "patch",
+            Self::PatchTarget(_) => "patch of the Deployment",
+            Self::Backdate(_) => "backdate",
+            Self::DeleteJobs(_) => "delete Jobs",
             Self::DeletePods(_) => "delete pods",
             Self::DeleteReplicaSet => "delete ReplicaSet",
             Self::Recreate(_) => "delete and create",
@@ -96,7 +101,12 @@ fn states(theirs: Option<&Objects>, ours: Option<&Objects>, workload: Workload) 
 }
 
 fn collection(namespace: &str, workload: Workload) -> String {
-    format!("/apis/apps/v1/namespaces/{namespace}/{}", workload.plural())
+    format!("/apis/{}/namespaces/{namespace}/{}", workload.api_version(), workload.plural())
+}
+
+/// The collection of the Deployment that an autoscaler scales.
+fn targets(namespace: &str) -> String {
+    collection(namespace, Workload::Deployment)
 }
 
 async fn begin(server: &Server, namespace: &str, sequence: &Sequence) {
@@ -118,22 +128,41 @@ async fn begin(server: &Server, namespace: &str, sequence: &Sequence) {
         });
         server.create("/api/v1/persistentvolumes", volume).await;
     }
+    if let Some(target) = &sequence.target {
+        let made = server.create(&targets(namespace), target.clone()).await;
+        assert!(made.is_good(), "{} {}", made.status, made.body);
+    }
     let made = server.create(&collection(namespace, sequence.workload), sequence.object.clone()).await;
     assert!(made.is_good(), "{} {}", made.status, made.body);
 }
 
-async fn execute(server: &Server, namespace: &str, workload: Workload, operation: &Operation, rest: Option<&Objects>) {
+async fn execute(server: &Server, namespace: &str, workload: Workload, operation: &Operation, rest: Option<&Objects>, now: Timestamp) {
     let (collection, Some(rest)) = (collection(namespace, workload), rest) else { return };
     let path = format!("{collection}/web");
     match operation {
         Operation::Patch(patch) => {
-            let content_type = "application/strategic-merge-patch+json";
-            server.ask(&Ask { method: "PATCH", path, content_type, body: patch.clone() }).await;
+            patch_at(server, path, patch.clone()).await;
+        }
+        Operation::PatchTarget(patch) => patch_at(server, format!("{}/web", targets(namespace)), patch.clone()).await,
+        Operation::Backdate(minutes) => {
+            let minutes = i64::try_from(*minutes).unwrap_or(i64::MAX);
+            let before = now.checked_sub(SignedDuration::from_mins(minutes)).unwrap().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+            patch_at(server, format!("{path}/status"), json!({"status": {"lastScheduleTime": before}})).await;
+        }
+        Operation::DeleteJobs(count) => {
+            for job in rest.of("jobs").iter().take(*count) {
+                let name = job["metadata"]["name"].as_str().unwrap_or_default();
+                delete_one(server, format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}"), "Background").await;
+            }
         }
         Operation::DeletePods(count) => {
             let mut pods: Vec<&Value> = rest.of("pods").iter().collect();
-            // Names are drawn by each server; templates are not.
-            pods.sort_by_key(|pod| pod["spec"]["containers"][0]["image"].as_str().map(str::to_owned));
+            // Names are drawn by each server; templates, nodes of daemons and indexes are not.
+            let text = |pod: &Value, pointer: &str| pod.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+            let index = "/metadata/annotations/batch.kubernetes.io~1job-completion-index";
+            pods.sort_by_key(|pod| {
+                [text(pod, "/spec/containers/0/image"), text(pod, index), node_of(pod, workload), text(pod, "/status/phase")]
+            });
             for pod in pods.into_iter().take(*count) {
                 let name = pod["metadata"]["name"].as_str().unwrap_or_default();
                 delete_one(server, format!("/api/v1/namespaces/{namespace}/pods/{name}"), "Background").await;
@@ -155,8 +184,7 @@ async fn execute(server: &Server, namespace: &str, workload: Workload, operation
             if let Some(fields) = again.as_object_mut() {
                 fields.remove("status");
             }
-            let kind = if workload == Workload::Deployment { "Deployment" } else { "StatefulSet" };
-            (again["apiVersion"], again["kind"]) = (json!("apps/v1"), json!(kind));
+            (again["apiVersion"], again["kind"]) = (json!(workload.api_version()), json!(format!("{workload:?}")));
             delete(server, &path, policy).await;
             // What the collector deletes of the former object is gone first.
             at_rest(server, namespace, workload).await;
@@ -164,6 +192,10 @@ async fn execute(server: &Server, namespace: &str, workload: Workload, operation
             assert!(made.is_good(), "{} {}", made.status, made.body);
         }
     }
+}
+
+async fn patch_at(server: &Server, path: String, body: Value) {
+    server.ask(&Ask { method: "PATCH", path, content_type: "application/strategic-merge-patch+json", body }).await;
 }
 
 async fn delete_one(server: &Server, path: String, policy: &str) {

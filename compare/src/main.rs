@@ -27,7 +27,7 @@ use clap::Parser;
 use futures::{StreamExt as _, stream};
 use print::print;
 use report::Report;
-use sequence::Sequence;
+use sequence::Workload;
 use std::{
     ops::Range,
     path::PathBuf,
@@ -54,7 +54,8 @@ struct Arguments {
     /// A folder with more manifests to start cases from.
     #[arg(long, value_name = "DIR", env = "BERTH_REAL")]
     documents: Option<PathBuf>,
-    /// Compares Deployments and StatefulSets at rest, after each of a few changes, instead of answers.
+    /// Compares workloads and autoscalers at rest, after each of a few changes, instead of answers. Seeds are, in turn, of Deployments,
+    /// StatefulSets, DaemonSets, Jobs, CronJobs and HorizontalPodAutoscalers.
     #[arg(long)]
     end_states: bool,
     /// Applies the manifests of a folder instead: each file or folder in it is a set with servers of its own. Repeatable.
@@ -124,12 +125,16 @@ async fn run_requests(arguments: &Arguments, report: &mut Report) -> Option<()> 
 
 /// Compares clusters at rest. One that differs is compared again, alone: deadlines run in real time, and another program may have kept the machine busy.
 async fn run_end_states(arguments: &Arguments, report: &mut Report) -> Option<()> {
-    let pair = &served::Pair::start_working().await?;
-    let kind = |seed: u64| end_states::kind(&Sequence::new(seed));
-    let is_wanted = |seed: &u64| arguments.only.iter().all(|only| kind(*seed).starts_with(only));
-    let seeds = arguments.seeds.clone().filter(is_wanted);
+    let kind = |seed: u64| end_states::kind(Workload::of(seed));
+    let is_wanted = |seed: &u64| arguments.only.is_empty() || arguments.only.iter().any(|only| kind(*seed).starts_with(only));
+    let seeds: Vec<u64> = arguments.seeds.clone().filter(is_wanted).collect();
+    let is_of_autoscaler = |seed: u64| Workload::of(seed) == Workload::HorizontalPodAutoscaler;
+    let autoscaling = if seeds.iter().any(|seed| is_of_autoscaler(*seed)) { Some(served::Pair::start_autoscaling().await?) } else { None };
+    let working = if seeds.iter().all(|seed| is_of_autoscaler(*seed)) { None } else { Some(served::Pair::start_working().await?) };
+    let pair =
+        |seed: u64| if is_of_autoscaler(seed) { autoscaling.as_ref() } else { working.as_ref() }.expect("it is started for such seeds");
     let mut runs = stream::iter(seeds)
-        .map(|seed| async move { (seed, end_states::run(pair, seed, 0, arguments.trace).await) })
+        .map(|seed| async move { (seed, end_states::run(pair(seed), seed, 0, arguments.trace).await) })
         .buffer_unordered(arguments.at_once());
     let (mut printed, mut again) = (Instant::now(), Vec::new());
     while let Some((seed, seen)) = runs.next().await {
@@ -143,7 +148,7 @@ async fn run_end_states(arguments: &Arguments, report: &mut Report) -> Option<()
     for seed in again {
         let mut seen = Seen::default();
         for again in 1..=TRIES {
-            seen = end_states::run(pair, seed, again, arguments.trace).await;
+            seen = end_states::run(pair(seed), seed, again, arguments.trace).await;
             if end_states::is_accepted(&kind(seed), &seen.found) {
                 break;
             }

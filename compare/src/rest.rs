@@ -14,26 +14,22 @@ const READ_EVERY: Duration = Duration::from_millis(150);
 const QUIET: Duration = Duration::from_millis(1200);
 /// The same where a progress deadline (2 s) or `minReadySeconds` (1 s) may run.
 const QUIET_WITH_DEADLINES: Duration = Duration::from_millis(4000);
+/// The same while a Job may wait 10 s after its first failure, or 20 s after its second.
+const QUIET_AFTER_FAILURES: Duration = Duration::from_secs(23);
+/// The same of an autoscaler, which acts every 15 s.
+const QUIET_OF_AUTOSCALERS: Duration = Duration::from_secs(34);
 /// A cluster that goes on for so long does not come to rest.
 const PATIENCE: Duration = Duration::from_secs(60);
-
-/// What is read of a namespace.
-const LISTS: &[&str] = &[
-    "/apis/apps/v1/namespaces/NAMESPACE/deployments",
-    "/apis/apps/v1/namespaces/NAMESPACE/replicasets",
-    "/apis/apps/v1/namespaces/NAMESPACE/statefulsets",
-    "/apis/apps/v1/namespaces/NAMESPACE/controllerrevisions",
-    "/api/v1/namespaces/NAMESPACE/pods",
-    "/api/v1/namespaces/NAMESPACE/persistentvolumeclaims",
-];
+/// The same for autoscalers, which may add four pods every 15 s.
+const PATIENCE_WITH_AUTOSCALERS: Duration = Duration::from_secs(180);
 
 /// Everything of a namespace that is compared, by list.
 pub(crate) struct Objects(BTreeMap<&'static str, Vec<Value>>);
 
 impl Objects {
-    async fn read(server: &Server, namespace: &str) -> Self {
+    async fn read(server: &Server, namespace: &str, workload: Workload) -> Self {
         let mut objects = BTreeMap::new();
-        for path in LISTS {
+        for path in workload.lists() {
             let list = server.get(&path.replace("NAMESPACE", namespace)).await;
             let mut items = list["items"].as_array().cloned().unwrap_or_default();
             items.sort_by_key(|item| text(item, "/metadata/name"));
@@ -58,23 +54,46 @@ pub(crate) async fn at_rest(server: &Server, namespace: &str, workload: Workload
     let begun = Instant::now();
     let (mut seen, mut since) = (Vec::new(), begun);
     loop {
-        let objects = Objects::read(server, namespace).await;
+        let objects = Objects::read(server, namespace, workload).await;
         let versions = objects.versions();
         if versions != seen {
             (seen, since) = (versions, Instant::now());
         }
-        let object = objects.of(workload.plural()).first().cloned().unwrap_or_default();
-        let is_observed = object["status"]["observedGeneration"] == object["metadata"]["generation"];
-        let is_complete = object["status"]["readyReplicas"].as_i64().unwrap_or(0) == object["spec"]["replicas"].as_i64().unwrap_or(0);
-        let has_deadlines = !is_complete || object["spec"]["minReadySeconds"].as_i64().unwrap_or(0) > 0;
-        if is_observed && since.elapsed() >= if has_deadlines { QUIET_WITH_DEADLINES } else { QUIET } {
+        if quiet(&objects, workload).is_some_and(|quiet| since.elapsed() >= quiet) {
             return Some(objects);
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > if workload == Workload::HorizontalPodAutoscaler { PATIENCE_WITH_AUTOSCALERS } else { PATIENCE } {
             return None;
         }
         sleep(READ_EVERY).await;
     }
+}
+
+/// After how long without a change nothing more will change. `None`: a controller has not seen the last change of the workload.
+fn quiet(objects: &Objects, workload: Workload) -> Option<Duration> {
+    let object = objects.of(workload.plural()).first().cloned().unwrap_or_default();
+    let number = |value: &Value| value.as_i64().unwrap_or(0);
+    let (spec, status) = (&object["spec"], &object["status"]);
+    let is_complete = match workload {
+        Workload::Deployment | Workload::StatefulSet => number(&status["readyReplicas"]) == number(&spec["replicas"]),
+        Workload::DaemonSet => {
+            let pods = number(&status["desiredNumberScheduled"]);
+            number(&status["numberAvailable"]) == pods && number(&status["updatedNumberScheduled"]) == pods
+        }
+        Workload::Job => return Some(quiet_of_job(&object)),
+        Workload::CronJob => return objects.of("jobs").iter().map(quiet_of_job).max().or(Some(QUIET_WITH_DEADLINES)),
+        Workload::HorizontalPodAutoscaler => return Some(QUIET_OF_AUTOSCALERS),
+    };
+    let has_deadlines = !is_complete || number(&spec["minReadySeconds"]) > 0;
+    let is_observed = status["observedGeneration"] == object["metadata"]["generation"];
+    is_observed.then_some(if has_deadlines { QUIET_WITH_DEADLINES } else { QUIET })
+}
+
+fn quiet_of_job(job: &Value) -> Duration {
+    let is_true = |name: &str| conditions(&job["status"]).pointer(&format!("/{name}/status")).is_some_and(|status| status == "True");
+    let has_ended = is_true("Complete") || is_true("Failed");
+    let has_failed_pods = job["status"]["failed"].as_i64().unwrap_or(0) > 0;
+    if has_failed_pods && !has_ended && !is_true("Suspended") { QUIET_AFTER_FAILURES } else { QUIET_WITH_DEADLINES }
 }
 
 /// Deletes an object and waits until it is gone.
@@ -97,10 +116,12 @@ pub(crate) fn comparable(objects: &Objects, workload: Workload) -> Value {
     sets.sort_by_key(|set| text(set, "/annotations/deployment.kubernetes.io~1revision") + &set.to_string());
     let mut revisions: Vec<Value> = of("controllerrevisions").map(|revision| revision_of(revision, &names)).collect();
     revisions.sort_by_key(ToString::to_string);
-    let mut pods: Vec<Value> = of("pods").map(|pod| pod_of(pod, &names)).collect();
+    let mut pods: Vec<Value> = of("pods").map(|pod| pod_of(pod, workload, &names)).collect();
     pods.sort_by_key(|pod| format!("{} {pod}", pod["name"]));
     json!({
-        "workload": objects.of(workload.plural()).iter().map(|object| workload_of(object, &names)).collect::<Vec<_>>(),
+        "workload": objects.of(workload.plural()).iter().map(|object| workload_of(object, workload, &names)).collect::<Vec<_>>(),
+        "jobs": of("jobs").filter(|_| workload == Workload::CronJob).map(|job| job_of(job, &names)).collect::<Vec<_>>(),
+        "target": of("deployments").filter(|_| workload == Workload::HorizontalPodAutoscaler).map(|target| target["spec"]["replicas"].clone()).collect::<Vec<_>>(),
         "sets": sets,
         "revisions": revisions,
         "pods": pods,
@@ -108,7 +129,7 @@ pub(crate) fn comparable(objects: &Objects, workload: Workload) -> Value {
     })
 }
 
-/// Names with hashes, and their replacements: the revisions.
+/// Names with hashes, and their replacements: the revisions. A Job's uid is in its labels and in its selector.
 fn names(objects: &Objects) -> Vec<(String, String)> {
     let set = |set: &Value| {
         let revision = text(set, "/metadata/annotations/deployment.kubernetes.io~1revision");
@@ -118,6 +139,7 @@ fn names(objects: &Objects) -> Vec<(String, String)> {
     let revision = |object: &Value| (text(object, "/metadata/name"), format!("$revision-{}", object["revision"]));
     let mut names: Vec<_> =
         objects.of("replicasets").iter().flat_map(set).chain(objects.of("controllerrevisions").iter().map(revision)).collect();
+    names.extend(objects.of("jobs").iter().map(|job| (text(job, "/metadata/uid"), "$uid".to_owned())));
     // A revision's pods have its hash alone in one of their labels.
     let hashes: Vec<_> = names.iter().filter_map(|(name, to)| Some((name.rsplit_once('-')?.1.to_owned(), to.clone()))).collect();
     names.extend(hashes.into_iter().filter(|(_, to)| to.starts_with("$revision")));
@@ -136,13 +158,52 @@ fn named(value: &Value, names: &[(String, String)]) -> Value {
     }
 }
 
-fn workload_of(object: &Value, names: &[(String, String)]) -> Value {
+fn workload_of(object: &Value, workload: Workload, names: &[(String, String)]) -> Value {
     let mut status = object["status"].clone();
+    match workload {
+        Workload::Deployment | Workload::StatefulSet | Workload::DaemonSet => (),
+        Workload::Job | Workload::CronJob | Workload::HorizontalPodAutoscaler => own_values(&mut status),
+    }
     status["conditions"] = conditions(&object["status"]);
     let fields = json!({
         "generation": object["metadata"]["generation"],
         "annotations": object["metadata"]["annotations"],
         "spec": object["spec"],
+        "status": status,
+    });
+    named(&fields, names)
+}
+
+/// Replaces each server's own values: times, uids and versions. The last start of a CronJob is a time of its schedule, which is compared.
+fn own_values(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, value) in fields {
+                let is_own = name == "uid" || name == "resourceVersion" || (name.ends_with("Time") && name != "lastScheduleTime");
+                if is_own && value.is_string() {
+                    *value = json!(format!("${name}"));
+                } else {
+                    own_values(value);
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(own_values),
+        _ => (),
+    }
+}
+
+/// A Job of a CronJob.
+fn job_of(job: &Value, names: &[(String, String)]) -> Value {
+    let mut status = job["status"].clone();
+    own_values(&mut status);
+    status["conditions"] = conditions(&job["status"]);
+    let metadata = &job["metadata"];
+    let fields = json!({
+        "name": metadata["name"],
+        "labels": metadata["labels"],
+        "annotations": metadata["annotations"],
+        "owners": owners(job),
+        "spec": job["spec"],
         "status": status,
     });
     named(&fields, names)
@@ -193,7 +254,12 @@ fn revision_of(revision: &Value, names: &[(String, String)]) -> Value {
     named(&fields, names)
 }
 
-fn pod_of(pod: &Value, names: &[(String, String)]) -> Value {
+/// The node of a daemon. The nodes of other pods are chosen by each server.
+pub(crate) fn node_of(pod: &Value, workload: Workload) -> String {
+    if workload == Workload::DaemonSet { text(pod, "/spec/nodeName") } else { String::new() }
+}
+
+fn pod_of(pod: &Value, workload: Workload, names: &[(String, String)]) -> Value {
     let is_ordinal = pod["metadata"]["labels"]["apps.kubernetes.io/pod-index"].is_string();
     let ready = conditions(&pod["status"]).pointer("/Ready/status").cloned();
     let fields = json!({
@@ -202,6 +268,8 @@ fn pod_of(pod: &Value, names: &[(String, String)]) -> Value {
         "annotations": without_contents(&pod["metadata"]["annotations"]),
         "owners": owners(pod),
         "image": pod["spec"]["containers"][0]["image"],
+        "node": node_of(pod, workload),
+        "finalizers": pod["metadata"]["finalizers"],
         "phase": pod["status"]["phase"],
         "ready": ready,
         "terminates": pod["metadata"]["deletionTimestamp"].is_string(),

@@ -1,4 +1,8 @@
-//! What is done to one Deployment or StatefulSet, drawn from a seed.
+//! What is done to one workload or autoscaler, drawn from a seed.
+
+mod autoscaler;
+mod batch;
+mod daemon_set;
 
 use crate::draw::Draw;
 use serde_json::{Value, json};
@@ -11,14 +15,67 @@ const CHANGES: std::ops::Range<usize> = 3..7;
 pub(crate) enum Workload {
     Deployment,
     StatefulSet,
+    DaemonSet,
+    Job,
+    CronJob,
+    HorizontalPodAutoscaler,
 }
 
 impl Workload {
+    /// In the order of seeds.
+    const ALL: [Self; 6] = [Self::Deployment, Self::StatefulSet, Self::DaemonSet, Self::Job, Self::CronJob, Self::HorizontalPodAutoscaler];
+
+    /// The workload of a seed.
+    pub(crate) fn of(seed: u64) -> Self {
+        let index = usize::try_from(seed % 6).expect("it is below 6");
+        Self::ALL[index]
+    }
+
     /// `deployments`.
     pub(crate) fn plural(self) -> &'static str {
         match self {
             Self::Deployment => "deployments",
             Self::StatefulSet => "statefulsets",
+            Self::DaemonSet => "daemonsets",
+            Self::Job => "jobs",
+            Self::CronJob => "cronjobs",
+            Self::HorizontalPodAutoscaler => "horizontalpodautoscalers",
+        }
+    }
+
+    /// `apps/v1`.
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            Self::Deployment | Self::StatefulSet | Self::DaemonSet => "apps/v1",
+            Self::Job | Self::CronJob => "batch/v1",
+            Self::HorizontalPodAutoscaler => "autoscaling/v2",
+        }
+    }
+
+    /// Paths of the lists that its controller writes, the workload's own first. `NAMESPACE` stands for the namespace.
+    pub(crate) fn lists(self) -> &'static [&'static str] {
+        match self {
+            Self::Deployment => &[
+                "/apis/apps/v1/namespaces/NAMESPACE/deployments",
+                "/apis/apps/v1/namespaces/NAMESPACE/replicasets",
+                "/api/v1/namespaces/NAMESPACE/pods",
+            ],
+            Self::StatefulSet => &[
+                "/apis/apps/v1/namespaces/NAMESPACE/statefulsets",
+                "/apis/apps/v1/namespaces/NAMESPACE/controllerrevisions",
+                "/api/v1/namespaces/NAMESPACE/pods",
+                "/api/v1/namespaces/NAMESPACE/persistentvolumeclaims",
+            ],
+            Self::DaemonSet => &[
+                "/apis/apps/v1/namespaces/NAMESPACE/daemonsets",
+                "/apis/apps/v1/namespaces/NAMESPACE/controllerrevisions",
+                "/api/v1/namespaces/NAMESPACE/pods",
+            ],
+            Self::Job => &["/apis/batch/v1/namespaces/NAMESPACE/jobs", "/api/v1/namespaces/NAMESPACE/pods"],
+            Self::CronJob => &["/apis/batch/v1/namespaces/NAMESPACE/cronjobs", "/apis/batch/v1/namespaces/NAMESPACE/jobs"],
+            Self::HorizontalPodAutoscaler => {
+                &["/apis/autoscaling/v2/namespaces/NAMESPACE/horizontalpodautoscalers", "/apis/apps/v1/namespaces/NAMESPACE/deployments"]
+            }
         }
     }
 }
@@ -28,6 +85,12 @@ impl Workload {
 pub(crate) enum Operation {
     /// A strategic merge patch of the workload.
     Patch(Value),
+    /// The same of the Deployment that an autoscaler scales.
+    PatchTarget(Value),
+    /// The last start of a CronJob, so many minutes ago.
+    Backdate(u64),
+    /// So many of its Jobs, the first by name.
+    DeleteJobs(usize),
     /// So many of its pods, the first by name.
     DeletePods(usize),
     /// The ReplicaSet of the highest revision.
@@ -41,24 +104,31 @@ pub(crate) enum Operation {
 pub(crate) struct Sequence {
     pub(crate) workload: Workload,
     pub(crate) object: Value,
+    /// The Deployment that an autoscaler scales.
+    pub(crate) target: Option<Value>,
     /// Whether volumes for its claims are there.
     pub(crate) has_claims: bool,
     pub(crate) operations: Vec<Operation>,
 }
 
 impl Sequence {
-    /// The sequence of a seed: an even one is of a Deployment, an odd one of a StatefulSet.
+    /// The sequence of a seed.
     pub(crate) fn new(seed: u64) -> Self {
         let mut draw = Draw::new(seed);
-        let workload = if seed.is_multiple_of(2) { Workload::Deployment } else { Workload::StatefulSet };
+        let workload = Workload::of(seed);
         let has_claims = workload == Workload::StatefulSet && draw.percent(40);
         let object = match workload {
             Workload::Deployment => deployment(&mut draw),
             Workload::StatefulSet => stateful_set(&mut draw, has_claims),
+            Workload::DaemonSet => daemon_set::daemon_set(&mut draw),
+            Workload::Job => batch::job(&mut draw),
+            Workload::CronJob => batch::cron_job(&mut draw),
+            Workload::HorizontalPodAutoscaler => autoscaler::autoscaler(&mut draw),
         };
+        let target = (workload == Workload::HorizontalPodAutoscaler).then(|| autoscaler::target(&mut draw));
         let count = CHANGES.start + draw.below(CHANGES.len());
         let operations = (0..count).map(|_| operation(&mut draw, workload)).collect();
-        Self { workload, object, has_claims, operations }
+        Self { workload, object, target, has_claims, operations }
     }
 }
 
@@ -131,7 +201,26 @@ fn retention(draw: &mut Draw) -> Value {
 }
 
 fn operation(draw: &mut Draw, workload: Workload) -> Operation {
-    let patch = |spec: Value| Operation::Patch(json!({ "spec": spec }));
+    match workload {
+        Workload::Deployment | Workload::StatefulSet => replicated(draw, workload),
+        Workload::DaemonSet => daemon_set::operation(draw),
+        Workload::Job => batch::of_job(draw),
+        Workload::CronJob => batch::of_cron_job(draw),
+        Workload::HorizontalPodAutoscaler => autoscaler::operation(draw),
+    }
+}
+
+fn patch(spec: Value) -> Operation {
+    Operation::Patch(json!({ "spec": spec }))
+}
+
+/// What is deleted with it, and when.
+fn recreate(draw: &mut Draw) -> Operation {
+    Operation::Recreate(draw.pick::<&str>(&["Orphan", "Background", "Foreground"]))
+}
+
+/// A change of a workload with a number of replicas.
+fn replicated(draw: &mut Draw, workload: Workload) -> Operation {
     match draw.below(20) {
         0..4 => patch(json!({"replicas": draw.below(5)})),
         4..9 => patch(json!({"template": {"spec": {"containers": [container(draw, workload)]}}})),
@@ -141,7 +230,7 @@ fn operation(draw: &mut Draw, workload: Workload) -> Operation {
         ),
         12 => patch(json!({"minReadySeconds": draw.below(2)})),
         13 => patch(json!({"revisionHistoryLimit": draw.below(4)})),
-        14 => Operation::Recreate(draw.pick::<&str>(&["Orphan", "Background", "Foreground"])),
+        14 => recreate(draw),
         15 => Operation::Patch(json!({"metadata": {"annotations": {"note": image(draw)}}})),
         _ if workload == Workload::Deployment => match draw.below(4) {
             0 | 1 => patch(json!({"paused": draw.percent(50)})),
@@ -171,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_seed_is_always_the_same_sequence() {
-        for seed in 0..50 {
+        for seed in 0..60 {
             assert_eq!(format!("{:?}", Sequence::new(seed)), format!("{:?}", Sequence::new(seed)));
         }
     }

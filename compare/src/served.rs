@@ -219,13 +219,21 @@ impl Drop for Process {
     }
 }
 
+/// What ends with a pair.
+#[expect(dead_code, reason = "they end when they are dropped")]
+enum Running {
+    Process(Process),
+    Berth(Berth),
+    Upstream(Upstream),
+}
+
 /// Both servers.
 pub(crate) struct Pair {
     /// The real one.
     pub(crate) theirs: Server,
     pub(crate) ours: Server,
     /// In the order in which they end.
-    _running: (Option<Process>, Berth, Upstream),
+    _running: Vec<Running>,
 }
 
 impl Pair {
@@ -258,6 +266,22 @@ impl Pair {
         Some(Self::open(upstream, berth, Some(Process(nodes))).await)
     }
 
+    /// Starts two berths. The first one's autoscalers are those of a real controller manager, which has no nodes with usage itself.
+    pub(crate) async fn start_autoscaling() -> Option<Self> {
+        let upstream = Upstream::start(&["--no-controllers"])?;
+        let theirs = Berth::start(&["up", "--nodes", NODES, "--controllers=*,-horizontal-pod-autoscaler"]);
+        let ours = Berth::start(&["up", "--nodes", NODES]);
+        let mut manager = Command::new(Path::new(&upstream.variable("UPSTREAM_BIN")).join("kube-controller-manager"));
+        manager.args(["--controllers=horizontal-pod-autoscaler-controller", "--leader-elect=false", "--secure-port=0", "--kubeconfig"]);
+        let manager = manager.arg(theirs.kubeconfig()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let (clients, manager) = ((Server::open(&theirs.kubeconfig()).await, Server::open(&ours.kubeconfig()).await), Process(manager));
+        Some(Self {
+            theirs: clients.0,
+            ours: clients.1,
+            _running: vec![Running::Process(manager), Running::Berth(theirs), Running::Berth(ours), Running::Upstream(upstream)],
+        })
+    }
+
     /// Starts both with their controllers. Only berth's cluster has nodes.
     pub(crate) async fn start_for_manifests() -> Option<Self> {
         let upstream = Upstream::start(&["API_EXTRA=--allow-privileged=true"])?;
@@ -267,7 +291,8 @@ impl Pair {
 
     async fn open(upstream: Upstream, berth: Berth, nodes: Option<Process>) -> Self {
         let (theirs, ours) = (Server::open(&upstream.kubeconfig()).await, Server::open(&berth.kubeconfig()).await);
-        Self { theirs, ours, _running: (nodes, berth, upstream) }
+        let nodes = nodes.map(Running::Process);
+        Self { theirs, ours, _running: nodes.into_iter().chain([Running::Berth(berth), Running::Upstream(upstream)]).collect() }
     }
 
     /// The objects that cases need: a namespace, its service account, classes.

@@ -12,7 +12,8 @@ pub(crate) struct Options {
     /// A range of seeds. Each seed is one object and its changes.
     #[arg(long, default_value = "0..5000", value_name = "FROM..TO")]
     seeds: String,
-    /// Compares Deployments and StatefulSets at rest, after each of a few changes, instead of answers.
+    /// Compares workloads and autoscalers at rest, after each of a few changes, instead of answers. Seeds are, in turn, of Deployments,
+    /// StatefulSets, DaemonSets, Jobs, CronJobs and HorizontalPodAutoscalers.
     #[arg(long)]
     end_states: bool,
     /// Only these kinds.

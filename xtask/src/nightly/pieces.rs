@@ -87,10 +87,13 @@ pub(super) fn pieces() -> Result<Vec<Piece>, String> {
         endless("compare", "compares answers with a real Kubernetes, five thousand seeds a step", "cases,", |number| {
             format!("cargo xtask compare --seeds {}..{}", number * 5000, (number + 1) * 5000)
         }),
-        // Even seeds are of Deployments, odd ones of StatefulSets.
-        endless("end-states", "compares workloads at rest with a real Kubernetes, 500 of each a step", "cases,", |number| {
-            format!("cargo xtask compare --end-states --seeds {}..{} --at-once 16", number * 1000, (number + 1) * 1000)
-        }),
+        // Seeds are of six kinds in turn.
+        endless(
+            "end-states",
+            "compares workloads and autoscalers at rest with a real Kubernetes, 100 of each kind a step",
+            "cases,",
+            |number| format!("cargo xtask compare --end-states --seeds {}..{} --at-once 16", number * 600, (number + 1) * 600),
+        ),
         endless("torture", "kills servers, damages folders and fills disks", "writes acknowledged", |number| {
             format!("cargo xtask torture --faults --minutes 10 --seed {number}")
         }),
