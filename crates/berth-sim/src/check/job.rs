@@ -18,6 +18,8 @@ pub(super) struct TrackedJob {
     failed: BTreeSet<Uid>,
     /// Indexes of which a pod has succeeded, and since when.
     ended: Vec<(i64, Timestamp)>,
+    /// Indexes of which a pod has succeeded, also one that was being deleted.
+    succeeded_indexes: BTreeSet<i64>,
 }
 
 impl TrackedJob {
@@ -77,6 +79,10 @@ impl Checker {
         now: Timestamp,
     ) -> Result<(), Violation> {
         let uid = pod.metadata.controller().to_owned();
+        let Some(job) = self.jobs.get_mut(&uid) else { return Ok(()) };
+        if pod.status.phase == "Succeeded" {
+            job.succeeded_indexes.extend(pod.index());
+        }
         let Some(job) = self.jobs.get(&uid) else { return Ok(()) };
         if before.is_none() && presence == Presence::There {
             return self.check_new_pod_of_job(job, pod, now);
@@ -193,6 +199,9 @@ fn check_counts(known: &mut TrackedJob, new: &Job) -> Result<(), Violation> {
     let (completed, failed) = (new.completed_indexes(), new.failed_indexes());
     if !old.completed_indexes().is_subset(&completed) || !old.failed_indexes().is_subset(&failed) || !completed.is_disjoint(&failed) {
         return violated(format!("indexes of Job {name} were lost, or have both results: {completed:?} {failed:?}"));
+    }
+    if let Some(index) = completed.difference(&known.succeeded_indexes).next() {
+        return violated(format!("Job {name} counts index {index}, of which no pod has succeeded"));
     }
     if is_by_index && i64::try_from(completed.len()).unwrap_or(i64::MAX) != after.succeeded {
         return violated(format!("Job {name} has {} completed indexes, and counts {}", completed.len(), after.succeeded));

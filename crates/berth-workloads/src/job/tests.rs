@@ -127,6 +127,19 @@ fn a_pod_is_listed_before_it_loses_the_finalizer() {
     );
 }
 
+/// A stopped container can exit with 0 before its pod loses the finalizer.
+#[test]
+fn a_pod_that_a_success_policy_stops_counts_only_if_it_has_ended() {
+    let policy = json!({"rules": [{"succeededIndexes": "0"}]});
+    let spec = json!({"completionMode": "Indexed", "completions": 3, "parallelism": 3, "successPolicy": policy});
+    let met = json!([{"type": "SuccessCriteriaMet", "status": "True", "reason": "SuccessPolicy", "message": "Matched rules at index 0"}]);
+    let stored = json!({"succeeded": 1, "completedIndexes": "0", "conditions": met});
+    let plan = plan(&state(&spec, &stored, "a running deleted index=1, b succeeded@90 deleted index=2"));
+    let Action::Patch { patch, .. } = &plan.stages[0].actions[0] else { panic!("{plan}") };
+    assert_eq!((&patch["status"]["completedIndexes"], &patch["status"]["succeeded"]), (&json!("0,2"), &json!(2)));
+    assert_eq!(plan.stages[1].actions.len(), 2, "both lose the finalizer: {plan}");
+}
+
 #[test]
 fn a_job_that_ends_waits_for_its_pods() {
     let spec = json!({"completions": 2, "parallelism": 2, "backoffLimit": 0});
