@@ -72,7 +72,8 @@ impl Schedule {
         // A time is due after any moment before the last one, and after no later moment.
         let mut end = until;
         while let Some(middle) = middle(last, end) {
-            match self.next(middle).filter(is_due) {
+            // Where a zone repeated a whole day, the search can return a time before `middle`, and this loop would not end.
+            match self.next(middle).filter(|time| middle < *time && is_due(time)) {
                 Some(later) => last = later,
                 None => end = middle,
             }

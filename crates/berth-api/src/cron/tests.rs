@@ -148,6 +148,13 @@ fn a_skipped_midnight_or_day_does_not_stop_the_search() {
     check("0 12 * * *", "Pacific/Apia", "2011-12-29T12:00:00-10:00", &["2011-12-31T12:00:00+14:00"]);
 }
 
+/// Kwajalein had 1969-09-30 twice.
+#[test]
+fn the_last_time_is_found_in_a_repeated_day() {
+    let (after, until) = (at("1969-09-29T16:00:00Z"), at("1969-10-01T12:00:00Z"));
+    assert_eq!(parsed("0 11 * * *", "Pacific/Kwajalein").last(after, until), Some(at("1969-09-30T11:00:00-12:00")));
+}
+
 const SCHEDULES: [&str; 9] =
     ["* * * * *", "*/7 * * * *", "30 1 * * *", "30 2 * * *", "0 0 * * *", "* 1 1 * *", "15 6-16/4 * * 1-5", "0 0 13 * FRI", "@every 17m"];
 /// Not Lord Howe, whose clock changes by half an hour: upstream's search can miss a time there on that day.
