@@ -10,11 +10,15 @@ use crate::{
     resources::JOB,
     view::{CronJobView, JobView},
 };
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::{
     api::{batch::v1::CronJobStatus, core::v1::ObjectReference},
     apimachinery::pkg::apis::meta::v1::Time,
 };
 use std::{borrow::Cow, collections::BTreeMap};
+
+/// How far the API server's clock may be behind the controller's.
+const CLOCK_SKEW_MAX: SignedDuration = SignedDuration::from_mins(1);
 
 /// The status that is true of the existing Jobs, and events about Jobs. `surplus`: Jobs that the same plan deletes.
 ///
@@ -50,13 +54,19 @@ pub(super) fn true_status(state: &CronJobState, surplus: &[(&JobView, i32)]) -> 
                 None => events.push(unexpected(cron_job, job)),
             }
         }
-        status.last_schedule_time = latest(status.last_schedule_time.take(), at.map(Time));
+        status.last_schedule_time = latest(status.last_schedule_time.take(), at.filter(|at| was_due(job, *at)).map(Time));
         if has_succeeded(job) {
             status.last_successful_time = latest(status.last_successful_time.take(), job.status.completion_time.clone());
         }
     }
     status.active = Some(active).filter(|active| !active.is_empty());
     (status, events)
+}
+
+/// Whether a time was due when the Job was created. A client can write any time into a Job, and one far ahead would stop the CronJob until then.
+/// Only the API server writes the time of the creation.
+fn was_due(job: &JobView, at: Timestamp) -> bool {
+    job.meta.created.is_none_or(|created| at.duration_since(created) <= CLOCK_SKEW_MAX)
 }
 
 /// The stored status. No list is the same as an empty one.

@@ -253,6 +253,21 @@ fn the_status_lists_jobs_that_run_and_reports_those_that_do_not() {
     assert_eq!(scheduled_at("c", &forged), None);
 }
 
+/// A client can create a Job with the name and the annotation of a time far ahead.
+#[test]
+fn a_job_that_was_created_before_its_time_does_not_stop_its_cron_job() {
+    let first_action = |created: &str| {
+        let mut state = case(json!({}), status("10:02:00", &["11:20"]), "11:20", "10:03:00").state();
+        Arc::make_mut(&mut state.jobs[0]).meta.created = Some(at(created));
+        plan(&state).to_string().lines().next().map(str::to_owned)
+    };
+    let create = format!("1. create Job ns/{}: it is due at 2026-11-29T10:03:00Z", name_at("10:03:00"));
+    assert_eq!(first_action("10:02:30"), Some(create));
+    // The controller created it before the clock was set back, or with a clock that is ahead of the API server's.
+    let count = "1. patch status of CronJob ns/c: its Jobs have changed".to_owned();
+    assert_eq!((first_action("11:20:00"), first_action("11:19:00")), (Some(count.clone()), Some(count)));
+}
+
 #[test]
 fn finished_jobs_beyond_the_limits_are_deleted_oldest_first() {
     let limits = json!({"successfulJobsHistoryLimit": 1, "failedJobsHistoryLimit": 0});
