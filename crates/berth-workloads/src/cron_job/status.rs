@@ -15,7 +15,10 @@ use k8s_openapi::{
     api::{batch::v1::CronJobStatus, core::v1::ObjectReference},
     apimachinery::pkg::apis::meta::v1::Time,
 };
-use std::{borrow::Cow, collections::BTreeMap};
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, BTreeSet},
+};
 
 /// How far the API server's clock may be behind the controller's.
 const CLOCK_SKEW_MAX: SignedDuration = SignedDuration::from_mins(1);
@@ -46,11 +49,13 @@ pub(super) fn true_status(state: &CronJobState, surplus: &[(&JobView, i32)]) -> 
             }
         },
     });
+    let listed: BTreeSet<&str> = active.iter().filter_map(|listed| listed.uid.as_deref()).collect();
+    let mut new = Vec::new();
     for job in &jobs {
         let at = scheduled_at(&cron_job.meta.name, job);
-        if end_of(job).is_none() && !is_listed(&active, job) {
+        if end_of(job).is_none() && !listed.contains(job.meta.uid.as_str()) {
             match at {
-                Some(_) => active.push(reference(job)),
+                Some(_) => new.push(reference(job)),
                 None => events.push(unexpected(cron_job, job)),
             }
         }
@@ -59,6 +64,7 @@ pub(super) fn true_status(state: &CronJobState, surplus: &[(&JobView, i32)]) -> 
             status.last_successful_time = latest(status.last_successful_time.take(), job.status.completion_time.clone());
         }
     }
+    active.extend(new);
     status.active = Some(active).filter(|active| !active.is_empty());
     (status, events)
 }
@@ -73,10 +79,6 @@ fn was_due(job: &JobView, at: Timestamp) -> bool {
 pub(super) fn stored(cron_job: &CronJobView) -> CronJobStatus {
     let status = &cron_job.status;
     CronJobStatus { active: status.active.clone().filter(|active| !active.is_empty()), ..status.clone() }
-}
-
-fn is_listed(active: &[ObjectReference], job: &JobView) -> bool {
-    active.iter().any(|listed| listed.uid.as_deref() == Some(job.meta.uid.as_str()))
 }
 
 fn latest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
