@@ -141,9 +141,9 @@ pub struct ControllerManager {
     pub provision_latency: Duration,
     /// Where the addresses of LoadBalancers come from.
     pub load_balancer_range: Cidr,
-    /// Who is asked by analyses of progressive rollouts.
+    /// Answer the queries of analyses of progressive rollouts.
     pub providers: Arc<dyn Providers>,
-    /// Who signs certificates of approved requests. `None`: requests stay approved until another program signs them.
+    /// Signs certificates of approved requests. `None`: requests stay approved until another program signs them.
     pub signer: Option<Arc<dyn CertificateSigner>>,
     /// Receives the controllers' plans.
     pub follower: Option<Arc<dyn PlanObserver>>,
