@@ -224,6 +224,22 @@ impl Planner for JobPlanner {
     }
 
     fn deferred(&self, resource: GroupResource) {
-        self.metrics.stale_sync_skips.with_label_values(&[resource.group, resource.plural]).inc();
+        self.metrics.job_stale_sync_skips.with_label_values(&[resource.group, resource.plural]).inc();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use prometheus::{Registry, TextEncoder};
+
+    #[test]
+    fn deferred_reconciles_of_jobs_do_not_count_as_those_of_replica_sets() {
+        let registry = Registry::new();
+        let metrics = Arc::new(Metrics::new(&registry).expect("an empty registry"));
+        JobPlanner::new(Arc::new(JobCache::new(JOBS)), metrics).deferred(PODS);
+        let text = TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+        let counted: Vec<&str> = text.lines().filter(|line| line.contains("_stale_sync_skips_total{")).collect();
+        assert_eq!(counted, [r#"job_controller_stale_sync_skips_total{group="",resource="pods"} 1"#]);
     }
 }

@@ -30,7 +30,9 @@ pub struct Metrics {
     /// `replicaset_controller_sorting_deletion_age_ratio`.
     pub sorting_deletion_age_ratio: Histogram,
     /// `replicaset_controller_stale_sync_skips_total`, by group and resource.
-    pub stale_sync_skips: IntCounterVec,
+    pub replica_set_stale_sync_skips: IntCounterVec,
+    /// `job_controller_stale_sync_skips_total`, by group and resource.
+    pub job_stale_sync_skips: IntCounterVec,
     /// `statefulset_controller_statefulset_unavailable_replicas`, by [`STATEFUL_SET_LABELS`].
     pub stateful_set_unavailable: IntGaugeVec,
     /// `statefulset_controller_statefulset_max_unavailable`, by [`STATEFUL_SET_LABELS`].
@@ -142,16 +144,8 @@ impl Metrics {
             retries: register(registry, IntCounterVec::new(Opts::new("workqueue_retries_total", "Delayed and rate limited adds"), name)?)?,
             job_creation_skew: register(registry, Histogram::with_opts(skew)?)?,
             sorting_deletion_age_ratio: register(registry, Histogram::with_opts(age_ratio)?)?,
-            stale_sync_skips: register(
-                registry,
-                IntCounterVec::new(
-                    Opts::new(
-                        "replicaset_controller_stale_sync_skips_total",
-                        "Reconciles deferred because a cache did not show own writes yet",
-                    ),
-                    &["group", "resource"],
-                )?,
-            )?,
+            replica_set_stale_sync_skips: register(registry, stale_sync_skips("replicaset_controller")?)?,
+            job_stale_sync_skips: register(registry, stale_sync_skips("job_controller")?)?,
             stateful_set_unavailable: register(
                 registry,
                 IntGaugeVec::new(
@@ -299,6 +293,11 @@ impl Collector for RunningGauges {
         self.refresh();
         self.unfinished.collect().into_iter().chain(self.longest.collect()).collect()
     }
+}
+
+fn stale_sync_skips(controller: &str) -> Result<IntCounterVec, prometheus::Error> {
+    let options = Opts::new("stale_sync_skips_total", "Reconciles deferred because a cache did not show own writes yet");
+    IntCounterVec::new(options.namespace(controller), &["group", "resource"])
 }
 
 fn register<C: Collector + Clone + 'static>(registry: &Registry, metric: C) -> Result<C, prometheus::Error> {

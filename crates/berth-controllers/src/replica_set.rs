@@ -140,6 +140,6 @@ impl Planner for ReplicaSetPlanner {
     }
 
     fn deferred(&self, resource: GroupResource) {
-        self.metrics.stale_sync_skips.with_label_values(&[resource.group, resource.plural]).inc();
+        self.metrics.replica_set_stale_sync_skips.with_label_values(&[resource.group, resource.plural]).inc();
     }
 }
