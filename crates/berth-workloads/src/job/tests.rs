@@ -218,3 +218,24 @@ fn pods_without_their_job_lose_the_finalizer() {
     assert_eq!(plan.to_string(), text);
     assert!(plan_orphans(reference, [&*pods[1]]).is_idle());
 }
+
+#[test]
+fn pods_without_a_controller_lose_the_finalizer_unless_a_job_adopts_them() {
+    let pods = ["a orphan", "b orphan other", "c orphan untracked", "d running"].map(pod);
+    let released = |jobs: &[Arc<JobView>]| -> Vec<String> {
+        let plan = plan_abandoned(jobs.iter().map(|job| &**job), pods.iter().map(|pod| &**pod));
+        plan.to_string().lines().map(str::to_owned).collect()
+    };
+    let line = |name: &str| format!("1. patch Pod ns/{name}: it terminates without a controller that could count it");
+    let with = |selector: Value| job(&json!({"selector": selector}), &json!({}));
+    let (both, only_b) = (vec![line("a"), line("b")], vec![line("b")]);
+    assert_eq!(released(&[]), both);
+    let several = json!({"matchExpressions": [{"key": "job", "operator": "In", "values": ["sum", "other"]}]});
+    let (by_label, by_expression) = (job(&json!({}), &json!({})), with(several));
+    assert_eq!(released(&[Arc::clone(&by_label)]), only_b);
+    assert_eq!(released(&[by_expression]), only_b);
+    assert_eq!(released(&[with(json!({"matchLabels": {"job": "other"}})), with(json!({}))]), both);
+    let mut deleted = by_label;
+    Arc::make_mut(&mut deleted).meta.deleted = Some(at(NOW));
+    assert_eq!(released(&[deleted]), both);
+}
