@@ -18,7 +18,8 @@ fn job(spec: &Value, status: &Value) -> Arc<JobView> {
     Arc::new(JobView::decode(json.to_string().as_bytes(), Revision(1)).expect("a Job"))
 }
 
-/// A pod in words: `a running`, `b failed@90`, `c deleted`, `d untracked`, `e index=1`, `f orphan`, `g other` (labels), `h restarts=2`.
+/// A pod in words: `a running`, `b failed@90`, `c deleted`, `d untracked`, `e index=1`, `f orphan`, `g other` (labels), `h restarts=2`,
+/// `i index=1 failures=2` (before, of its index), `j index=1 ignored=2`.
 fn pod(text: &str) -> Arc<JobPodView> {
     let mut words = text.split_whitespace();
     let name = words.next().expect("a name");
@@ -45,6 +46,8 @@ fn pod(text: &str) -> Arc<JobPodView> {
             ("deleted", _) => json["metadata"]["deletionTimestamp"] = json!(at(NOW + 30)),
             ("untracked", _) => json["metadata"]["finalizers"] = json!(["other"]),
             ("index", index) => json["metadata"]["annotations"] = json!({"batch.kubernetes.io/job-completion-index": index}),
+            ("failures", count) => json["metadata"]["annotations"]["batch.kubernetes.io/job-index-failure-count"] = json!(count),
+            ("ignored", count) => json["metadata"]["annotations"]["batch.kubernetes.io/job-index-ignored-failure-count"] = json!(count),
             ("orphan", _) => json["metadata"]["ownerReferences"] = json!([]),
             ("other", _) => json["metadata"]["labels"] = json!({}),
             ("restarts", count) => json["status"]["containerStatuses"][0]["restartCount"] = json!(count.parse::<i32>().expect("a number")),
@@ -238,4 +241,66 @@ fn pods_without_a_controller_lose_the_finalizer_unless_a_job_adopts_them() {
     let mut deleted = by_label;
     Arc::make_mut(&mut deleted).meta.deleted = Some(at(NOW));
     assert_eq!(released(&[deleted]), both);
+}
+
+/// What the first write of the status contains.
+fn written(spec: &Value, status: &Value, pods: &str) -> Value {
+    let plan = plan(&state(spec, status, pods));
+    let Action::Patch { patch, .. } = &plan.stages[0].actions[0] else { panic!("{plan}") };
+    patch["status"].clone()
+}
+
+/// Several ends can be reached at once. The first in this order counts: a rule that fails the Job, the backoff limit, the deadline, failed indexes, a
+/// success policy, the completions.
+#[test]
+fn the_first_of_several_ends_counts() {
+    let check = |spec: Value, status: Value, pods: &str, expected: Option<&str>| {
+        let reason = written(&spec, &status, pods)["conditions"][0]["reason"].as_str().map(str::to_owned);
+        assert_eq!(reason.as_deref(), expected, "{spec} {pods}");
+    };
+    let limit = || json!({"completions": 1, "backoffLimit": 1});
+    check(limit(), json!({"failed": 1}), "a running", None);
+    check(limit(), json!({}), "a failed@90", None);
+    check(limit(), json!({"failed": 1}), "a failed@90", Some("BackoffLimitExceeded"));
+    let fatal = json!({"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [1]}}]});
+    let with_rule = json!({"completions": 1, "backoffLimit": 0, "podFailurePolicy": fatal});
+    check(with_rule, json!({}), "a failed@90", Some("PodFailurePolicy"));
+    let started = json!({"startTime": at(80)});
+    let deadline = |seconds: i64, limit: i32| json!({"completions": 1, "activeDeadlineSeconds": seconds, "backoffLimit": limit});
+    check(deadline(20, 0), started.clone(), "a failed@90", Some("BackoffLimitExceeded"));
+    check(deadline(20, 0), started.clone(), "a succeeded@90", Some("DeadlineExceeded"));
+    check(deadline(21, 0), started, "a succeeded@90", Some("CompletionsReached"));
+    let indexed = |more: Value| {
+        let mut spec = json!({"completionMode": "Indexed", "completions": 2, "parallelism": 2});
+        spec.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        spec
+    };
+    let policy = json!({"rules": [{"succeededIndexes": "0"}]});
+    let with_policy = |limit: i32| indexed(json!({"successPolicy": policy, "backoffLimit": limit}));
+    check(with_policy(1), json!({}), "a succeeded@90 index=0, b succeeded@90 index=1", Some("SuccessPolicy"));
+    check(with_policy(1), json!({}), "a succeeded@90 index=0, b failed@90 index=1", Some("SuccessPolicy"));
+    check(with_policy(0), json!({}), "a succeeded@90 index=0, b failed@90 index=1", Some("BackoffLimitExceeded"));
+    let per_index = indexed(json!({"successPolicy": policy, "backoffLimitPerIndex": 0}));
+    check(per_index, json!({}), "a succeeded@90 index=0, b failed@90 index=1", Some("FailedIndexes"));
+    check(indexed(json!({})), json!({}), "a succeeded@90 index=0, b succeeded@90 index=1", Some("CompletionsReached"));
+}
+
+#[test]
+fn an_index_fails_after_as_many_failures_as_its_limit_and_one_more() {
+    let check = |rules: Value, pods: &str, failed: &str, reason: Option<&str>| {
+        let spec = json!({
+            "completionMode": "Indexed", "completions": 3, "parallelism": 3, "backoffLimitPerIndex": 2, "maxFailedIndexes": 1,
+            "podFailurePolicy": {"rules": rules},
+        });
+        let written = written(&spec, &json!({}), pods);
+        assert_eq!((&written["failedIndexes"], written["conditions"][0]["reason"].as_str()), (&json!(failed), reason), "{pods}");
+    };
+    let rule = |action: &str| json!([{"action": action, "onExitCodes": {"operator": "In", "values": [1]}}]);
+    check(json!([]), "a failed@90 index=0 failures=1", "", None);
+    check(json!([]), "a failed@90 index=0 failures=2", "0", None);
+    check(json!([]), "a failed@90 index=0 failures=1 ignored=9", "", None);
+    check(rule("Ignore"), "a failed@90 index=0 failures=2", "", None);
+    check(rule("FailIndex"), "a failed@90 index=0 failures=0", "0", None);
+    let two = "a failed@90 index=0 failures=2, b failed@90 index=2 failures=2";
+    check(json!([]), two, "0,2", Some("MaxFailedIndexesExceeded"));
 }
