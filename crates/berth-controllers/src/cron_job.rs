@@ -8,7 +8,7 @@ use crate::{
     plan_loop::Planner,
     worker::Queue,
 };
-use berth_identity::{ObjectKey, Uid};
+use berth_identity::ObjectKey;
 use berth_workloads::{
     Plan,
     cron_job::{self, CronJobState, end_of, scheduled_at},
@@ -83,18 +83,11 @@ impl CronJobPlanner {
         }
     }
 
-    fn observe(&self, cron_job: &Arc<CronJobView>, now: Timestamp) -> CronJobState {
+    fn observe(&self, cron_job: Arc<CronJobView>, now: Timestamp) -> CronJobState {
         let jobs = self.jobs.read();
-        let uid: &Uid = &cron_job.meta.uid;
-        let mut state = CronJobState {
-            cron_job: Arc::clone(cron_job),
-            jobs: jobs.index().controlled_by(uid).cloned().collect(),
-            is_name_taken: false,
-            now,
-        };
-        let wanted = cron_job::wanted_job(&state);
-        state.is_name_taken = wanted.is_some_and(|name| jobs.get(&ObjectKey::new(&cron_job.meta.namespace, name)).is_some());
-        state
+        let own = jobs.index().controlled_by(&cron_job.meta.uid).cloned().collect();
+        let namespace = cron_job.meta.namespace.clone();
+        CronJobState::new(cron_job, own, now, |name| jobs.get(&ObjectKey::new(&namespace, name)).is_some())
     }
 }
 
@@ -118,8 +111,7 @@ fn essence(job: &JobView) -> impl PartialEq + '_ {
 
 impl Planner for CronJobPlanner {
     fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
-        let cron_job = self.cron_jobs.get(key)?;
-        Some(cron_job::plan(&self.observe(&cron_job, now)))
+        Some(cron_job::plan(&self.observe(self.cron_jobs.get(key)?, now)))
     }
 
     fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {

@@ -5,6 +5,7 @@
 //! `berth-workloads` (`cause`).
 //! [`verbs`] are the patches of `berth rollout`. Nothing here sends requests to a cluster.
 
+pub mod cron_job;
 pub mod daemon_set;
 pub mod job;
 pub mod outdated;

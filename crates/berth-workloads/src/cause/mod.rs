@@ -21,8 +21,8 @@ pub use pods::{is_in_trouble, of_pod};
 pub use scheduling::misfits;
 pub(crate) use workload::REVISION_NOT_CREATED;
 pub use workload::{
-    DaemonSetFacts, DeploymentFacts, JobFacts, PodFacts, ReplicaSetFacts, StatefulSetFacts, of_daemon_set, of_deployment, of_job,
-    of_one_pod, of_replica_set, of_stateful_set, refusal_of, refusal_of_stateful_set,
+    CronJobFacts, DaemonSetFacts, DeploymentFacts, JobFacts, PodFacts, ReplicaSetFacts, StatefulSetFacts, of_cron_job, of_daemon_set,
+    of_deployment, of_job, of_one_pod, of_replica_set, of_stateful_set, refusal_of, refusal_of_stateful_set,
 };
 
 use jiff::Timestamp;

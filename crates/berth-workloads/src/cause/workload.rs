@@ -9,8 +9,8 @@ use crate::{
     hash::same_template,
     ordinals::{member_ordinal, ordinals},
     view::{
-        DaemonSetView, DeploymentStrategy, DeploymentView, EventView, JobView, PodPhase, PodReplacementPolicy, PodView, ReplicaSetView,
-        StatefulSetView,
+        CronJobView, DaemonSetView, DeploymentStrategy, DeploymentView, EventView, JobView, PodPhase, PodReplacementPolicy, PodView,
+        ReplicaSetView, StatefulSetView,
     },
 };
 use berth_api::{FeatureGates, Gate};
@@ -84,6 +84,18 @@ pub struct JobFacts<'a> {
     /// Since when it is known that the controller has not observed the Job. `None` if it has, or if that is unknown.
     pub unobserved_since: Option<Timestamp>,
     /// The time of this reading.
+    pub now: Timestamp,
+}
+
+/// The facts about a single CronJob.
+pub struct CronJobFacts<'a> {
+    /// The CronJob.
+    pub cron_job: &'a CronJobView,
+    /// Since when a Job is due that does not exist.
+    pub due_since: Option<Timestamp>,
+    /// Warnings of its namespace. Those about other objects are ignored.
+    pub events: &'a [Arc<EventView>],
+    /// The time of the observation.
     pub now: Timestamp,
 }
 
@@ -245,6 +257,17 @@ pub fn of_job(facts: &JobFacts<'_>) -> Causes {
         found.take_refusal(&Refusal { about: about("Job", &job.meta.name), missing, message });
     }
     found.take_unobserved("Job", &job.meta.name, unobserved_since);
+    found.into_causes()
+}
+
+/// Why no Job of a CronJob exists that is due: a controller creates it at once, or reports that it cannot.
+#[must_use]
+pub fn of_cron_job(facts: &CronJobFacts<'_>) -> Causes {
+    let CronJobFacts { cron_job, due_since, events, now } = *facts;
+    let is_failure = |event: &Arc<EventView>| event.about_uid == cron_job.meta.uid && event.reason == "FailedCreate";
+    let mut found = Collected::new(events, now);
+    let has_failed = events.iter().any(|event| is_failure(event) && due_since <= event.last);
+    found.take_unobserved("CronJob", &cron_job.meta.name, due_since.filter(|_| !has_failed));
     found.into_causes()
 }
 

@@ -12,6 +12,8 @@ const MANY: i64 = 100;
 #[derive(Debug)]
 pub(super) struct Due<'a> {
     pub(super) verdict: Verdict<'a>,
+    /// The first time that is due.
+    pub(super) first: Option<Timestamp>,
     /// The first time that is not due yet.
     pub(super) next: Option<Timestamp>,
     /// The last of more than [`MANY`] missed times.
@@ -43,7 +45,7 @@ pub(super) enum Verdict<'a> {
 
 impl Due<'_> {
     fn not(verdict: Verdict<'_>) -> Due<'_> {
-        Due { verdict, next: None, many_until: None }
+        Due { verdict, first: None, next: None, many_until: None }
     }
 }
 
@@ -70,6 +72,7 @@ pub(super) fn verdict(state: &CronJobState) -> Due<'_> {
     let counted_from = deadline.map_or(since, |deadline| since.max(deadline));
     Due {
         verdict: verdict_at(state, at, deadline),
+        first: Some(first),
         next: schedule.next(at),
         many_until: are_many(schedule, counted_from, now).then_some(at),
     }

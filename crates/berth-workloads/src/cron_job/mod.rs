@@ -39,26 +39,36 @@ pub struct CronJobState {
     /// The Jobs that it controls. In any order.
     #[serde(with = "shared::list")]
     pub jobs: Vec<Arc<JobView>>,
-    /// Whether another object has the name of [`wanted_job`].
+    /// Whether another object has the name of the Job that is due.
     pub is_name_taken: bool,
     /// The time of this reading.
     pub now: Timestamp,
 }
 
 impl CronJobState {
+    /// The state of a CronJob that controls these Jobs. `has_job` returns whether its namespace has a Job of a name.
+    #[must_use]
+    pub fn new(cron_job: Arc<CronJobView>, jobs: Vec<Arc<JobView>>, now: Timestamp, has_job: impl FnOnce(Name) -> bool) -> Self {
+        let mut state = Self { cron_job, jobs, is_name_taken: false, now };
+        if let Verdict::Start { name, .. } = verdict(&state).verdict {
+            state.is_name_taken = has_job(name.into());
+        }
+        state
+    }
+
+    /// Since when a Job is due that can be created. `None`: none is.
+    #[must_use]
+    pub fn due_since(&self) -> Option<Timestamp> {
+        let due = verdict(self);
+        due.first.filter(|_| matches!(due.verdict, Verdict::Start { .. }) && !self.is_name_taken)
+    }
+
     /// The Jobs, by name.
     fn sorted_jobs(&self) -> Vec<&JobView> {
         let mut jobs: Vec<&JobView> = self.jobs.iter().map(|job| &**job).collect();
         jobs.sort_by(|a, b| a.meta.name.cmp(&b.meta.name));
         jobs
     }
-}
-
-/// Returns the name of the Job that is due. `None`: none is, or it exists.
-#[must_use]
-pub fn wanted_job(state: &CronJobState) -> Option<Name> {
-    let Verdict::Start { name, .. } = verdict(state).verdict else { return None };
-    Some(name.into())
 }
 
 #[cfg(test)]

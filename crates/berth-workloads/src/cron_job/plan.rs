@@ -44,7 +44,7 @@ pub fn plan(state: &CronJobState) -> Plan {
 /// What happens at the time that is due.
 fn due(state: &CronJobState) -> Plan {
     let cron_job = &*state.cron_job;
-    let Due { verdict, next, many_until } = verdict(state);
+    let Due { verdict, next, many_until, .. } = verdict(state);
     let has_schedule =
         !matches!(verdict, Verdict::Deleted | Verdict::Suspended | Verdict::Unreadable(ScheduleError::UnknownTimeZone { .. }));
     let mut events: Vec<EventRecord> = unsupported(cron_job).filter(|_| has_schedule).into_iter().collect();

@@ -205,9 +205,15 @@ fn a_time_has_one_job_whatever_is_written_of_it() {
     let every = || json!({"schedule": "@every 20s"});
     case(every(), status("10:03:00", &["10:03"]), "10:03", "10:03:20").check(&status_first, &[], "10:03:40");
     // The object of a client has the name.
-    let mut taken = case(json!({}), status("10:02:00", &[]), "", "10:03:05").state();
-    assert_eq!(wanted_job(&taken).as_deref(), Some(&*name_at("10:03:00")));
-    taken.is_name_taken = true;
+    let free = case(json!({}), status("10:02:00", &[]), "", "10:03:05").state();
+    let with = |name: String| {
+        let CronJobState { cron_job, jobs, now, .. } = free.clone();
+        CronJobState::new(cron_job, jobs, now, |wanted| *wanted == *name)
+    };
+    let (taken, other) = (with(name_at("10:03:00")), with(name_at("10:02:00")));
+    assert_eq!((other.due_since(), other.is_name_taken), (Some(at("10:03:00")), false));
+    assert_eq!((taken.due_since(), taken.is_name_taken), (None, true));
+    assert_eq!(case(json!({}), status("10:00:00", &[]), "", "10:03:05").state().due_since(), Some(at("10:01:00")), "the first missed one");
     let plan = super::plan(&taken);
     assert!(plan.is_idle() && plan.waits.len() == 1 && plan.requeue_at == Some(at("10:04:00")), "{plan}");
     assert_eq!(plan.events[0].message, format!("Error creating job: jobs.batch \"{}\" already exists", name_at("10:03:00")));
@@ -220,7 +226,7 @@ fn a_suspended_cron_job_counts_its_jobs_and_creates_none() {
     case(suspended(), status("10:00:00", &[]), "", "10:03:30").check(&[wait], &[], "");
     let ended = ["1. patch status of CronJob ns/c: its Jobs have changed"];
     case(suspended(), status("10:02:00", &["10:02"]), "10:02 succeeded@10:02:50", "10:03:30").check(&ended, &["SawCompletedJob"], "");
-    assert_eq!(wanted_job(&case(suspended(), status("10:00:00", &[]), "", "10:03:30").state()), None);
+    assert_eq!(case(suspended(), status("10:00:00", &[]), "", "10:03:30").state().due_since(), None);
 }
 
 #[test]

@@ -318,8 +318,8 @@ impl From<FailOn> for berth_plan::Failure {
 /// Options of `berth explain`.
 #[derive(Args, Debug)]
 pub(crate) struct ExplainOptions {
-    /// TYPE/NAME, repeatable; or a TYPE and its names. Types: deployment (deploy), statefulset (sts), daemonset (ds), job, replicaset (rs),
-    /// replicationcontroller (rc), pod (po).
+    /// TYPE/NAME, repeatable; or a TYPE and its names. Types: deployment (deploy), statefulset (sts), daemonset (ds), job, cronjob (cj),
+    /// replicaset (rs), replicationcontroller (rc), pod (po).
     #[arg(value_name = "TYPE/NAME", required_unless_present = "from_state", conflicts_with = "from_state")]
     pub(crate) resources: Vec<String>,
 

@@ -301,7 +301,14 @@ fn job(change: &Value) -> Value {
     merged(json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work"}, "spec": {"template": template}}), change)
 }
 
-/// What DaemonSets, Jobs and ReplicationControllers wait for.
+/// A CronJob `backup`, which is due each minute; `change` is merged into it.
+fn cron_job(change: &Value) -> Value {
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "main:1"}]}});
+    let spec = json!({"schedule": "* * * * *", "jobTemplate": {"spec": {"template": template}}});
+    merged(json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "backup"}, "spec": spec}), change)
+}
+
+/// What DaemonSets, Jobs, CronJobs and ReplicationControllers wait for.
 fn waits_of_other_owners() -> Vec<Situation> {
     let broken = r#"--patch={"spec":{"template":{"metadata":{"annotations":{"sim.berth.dev/fails":"ImagePullBackOff"}}}}}"#;
     let old = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"}, "spec": {"replicas": 2,
@@ -348,6 +355,11 @@ fn waits_of_other_owners() -> Vec<Situation> {
             "job-suspended",
             vec![job(&json!({"spec": {"suspend": true}}))],
             vec![asked("job/work", "job_suspended", "suspend", "kubectl patch job/work ")],
+        ),
+        situation(
+            "cron-job-suspended",
+            vec![cron_job(&json!({"spec": {"suspend": true}}))],
+            vec![asked("cronjob/backup", "cron_job_suspended", "no Job is created", "kubectl patch cronjob/backup ")],
         ),
         situation(
             "controller",
@@ -563,20 +575,30 @@ fn what_workloads_wait_for_is_explained() {
 
 #[test]
 fn controllers_that_do_not_run_are_missed() {
-    let Some(berth) = server(&["--controllers", "*,-deployment,-replicaset,-statefulset,-daemonset,-job,-replicationcontroller"]) else {
+    let Some(berth) = server(&["--controllers", "*,-deployment,-replicaset,-statefulset,-daemonset,-job,-cronjob,-replicationcontroller"])
+    else {
         return;
     };
     let set = json!({"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": {"name": "web-bare"}, "spec": {"replicas": 2,
         "selector": {"matchLabels": {"app": "bare"}}, "template": {"metadata": {"labels": {"app": "bare"}}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}}}});
     let old = json!({"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "old"}, "spec": {
         "template": {"metadata": {"labels": {"app": "old"}}, "spec": {"containers": [{"name": "main", "image": "main:1"}]}}}});
-    let objects = ["deployment/web", "statefulset/db", "replicaset/web-bare", "daemonset/agent", "job/work", "replicationcontroller/old"];
+    let objects = [
+        "deployment/web",
+        "statefulset/db",
+        "replicaset/web-bare",
+        "daemonset/agent",
+        "job/work",
+        "cronjob/backup",
+        "replicationcontroller/old",
+    ];
+    let each_second = cron_job(&json!({"spec": {"schedule": "@every 1s"}}));
     let asked_of = objects.map(|object| asked(object, "not_observed", "not been observed by a controller", "kubectl get leases "));
     check(
         &berth,
         &[situation(
             "nobody",
-            vec![deployment(json!({})), stateful_set(json!({})), set, daemon_set(&json!({})), job(&json!({})), old],
+            vec![deployment(json!({})), stateful_set(json!({})), set, daemon_set(&json!({})), job(&json!({})), each_second, old],
             asked_of.into(),
         )],
     );

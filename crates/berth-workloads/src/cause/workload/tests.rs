@@ -324,3 +324,25 @@ fn a_replica_set_and_a_pod_are_explained_by_themselves() {
     let found = of_one_pod(&PodFacts { pod: &pods[1], events: &events, now: at(20) });
     assert_eq!(texts(&found), ["web-1-a cannot start a container: CreateContainerError: web-1-a"]);
 }
+
+/// A Job that is due for a while and does not exist shows that no controller acts, unless one reports that it cannot create the Job.
+#[test]
+fn a_cron_job_is_not_observed_if_its_job_is_due_and_nothing_happens() {
+    let object = json!({
+        "metadata": {"name": "backup", "uid": "c"}, "spec": {"schedule": "0 * * * *", "jobTemplate": {"spec": {"template": {}}}},
+    });
+    let cron_job = CronJobView::decode(object.to_string().as_bytes(), Revision(0)).expect("a CronJob");
+    let refused = |second: i64| {
+        let (reason, message) = ("FailedCreate".to_owned(), "Error creating job: no".to_owned());
+        [Arc::new(EventView { about_uid: "c".into(), reason, message, last: Some(at(second)), claim: None })]
+    };
+    let found = |due_since: Option<i64>, events: &[Arc<EventView>]| {
+        texts(&of_cron_job(&CronJobFacts { cron_job: &cron_job, due_since: due_since.map(at), events, now: at(100) }))
+    };
+    let unobserved = ["CronJob backup has not been observed by a controller"];
+    assert_eq!(found(None, &[]), [""; 0]);
+    assert_eq!(found(Some(91), &[]), [""; 0]);
+    assert_eq!(found(Some(90), &[]), unobserved);
+    assert_eq!(found(Some(90), &refused(80)), unobserved);
+    assert_eq!(found(Some(90), &refused(95)), [""; 0]);
+}

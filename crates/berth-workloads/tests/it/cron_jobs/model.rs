@@ -103,9 +103,7 @@ impl CronJobModel {
     fn plan_of(&self, cache: &Cache) -> Plan {
         let Cache { cron_job, jobs } = cache.clone();
         let own = jobs.iter().filter(|job| is_own(job)).cloned().collect();
-        let mut state = CronJobState { cron_job, jobs: own, is_name_taken: false, now: self.now };
-        let wanted = cron_job::wanted_job(&state);
-        state.is_name_taken = wanted.is_some_and(|name| jobs.iter().any(|job| job.meta.name == name));
+        let state = CronJobState::new(cron_job, own, self.now, |name| jobs.iter().any(|job| job.meta.name == name));
         let plan = cron_job::plan(&state);
         let mut read = read_back(state);
         assert_eq!(cron_job::plan(&read), plan, "a state that is written and read back");

@@ -211,6 +211,11 @@ pub(super) fn job_expiry(job: &JobView, now: Timestamp) -> Option<Next> {
     Some(Next { text, at: Some(at) })
 }
 
+/// When the next time of a CronJob is due.
+pub(super) fn next_time(at: Timestamp, now: Timestamp) -> Next {
+    Next { text: format!("its next time is {at}, in {}", age::of_seconds(at.duration_since(now).as_secs().max(0))), at: Some(at) }
+}
+
 /// What will happen to a Deployment's rollout that makes no progress.
 pub(super) fn deadline(deployment: &DeploymentView, now: Timestamp) -> Option<Next> {
     let seconds = deployment.spec.progress_deadline_seconds.filter(|seconds| *seconds != i32::MAX && !deployment.spec.paused)?;

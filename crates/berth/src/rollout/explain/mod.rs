@@ -60,6 +60,7 @@ async fn explain(options: &ExplainOptions) -> Result<(), Error> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Rolled(WorkloadKind),
+    CronJob,
     Job,
     Replicas(ReplicaKind),
     Pod,
@@ -70,10 +71,11 @@ impl Kind {
         match text.to_ascii_lowercase().as_str() {
             "replicaset" | "replicasets" | "rs" | "replicaset.apps" | "replicasets.apps" => Ok(Self::Replicas(ReplicaKind::ReplicaSet)),
             "replicationcontroller" | "replicationcontrollers" | "rc" => Ok(Self::Replicas(ReplicaKind::ReplicationController)),
+            "cronjob" | "cronjobs" | "cj" | "cronjob.batch" | "cronjobs.batch" => Ok(Self::CronJob),
             "job" | "jobs" | "job.batch" | "jobs.batch" => Ok(Self::Job),
             "pod" | "pods" | "po" => Ok(Self::Pod),
             _ => target::parse_kind(text).map(Self::Rolled).map_err(|_| {
-                let known = "deployment, statefulset, daemonset, job, replicaset, replicationcontroller or pod";
+                let known = "deployment, statefulset, daemonset, job, cronjob, replicaset, replicationcontroller or pod";
                 Error::Usage(format!("berth cannot explain the type {text}; write {known}"))
             }),
         }
@@ -173,6 +175,7 @@ mod tests {
             replicas(ReplicaKind::ReplicationController, "old"),
         ];
         assert_eq!(parse("ds/agent job.batch/migrate rc/old"), Ok(others));
+        assert_eq!(parse("cj/backup"), Ok(vec![subject(Kind::CronJob, "backup")]));
         for (text, says) in [
             ("service/web", "berth cannot explain the type service"),
             ("deployment", "write TYPE/NAME"),

@@ -1,6 +1,7 @@
 //! The input of an explanation, read once from the cluster. If some objects cannot be read, fewer causes are found, and the explanation
 //! lists them.
 
+mod cron_job;
 mod daemon_set;
 mod job;
 mod owner;
@@ -33,7 +34,7 @@ use berth_workloads::{
     },
     deployment::annotations,
     plan::TerminatingPod,
-    resources::{BUDGETS, CLAIMS, DEPLOYMENTS, JOBS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, v1},
+    resources::{BUDGETS, CLAIMS, CRON_JOBS, DEPLOYMENTS, JOBS, NODES, PODS, QUOTAS, REPLICA_SETS, REVISIONS, v1},
     selector::Labels,
     stateful_set::member_ordinal,
     view::{
@@ -74,6 +75,7 @@ pub(super) async fn explanation(
                 WorkloadKind::DaemonSet => reader.daemon_set(&found).await,
             }
         }
+        Kind::CronJob => reader.cron_job(&connection.named(&v1(CRON_JOBS), &subject.name).await?).await,
         Kind::Job => reader.job(&connection.named(&v1(JOBS), &subject.name).await?).await,
         Kind::Replicas(kind) => reader.replicas(kind, &connection.named(&v1(kind.resource()), &subject.name).await?).await,
         Kind::Pod => reader.pod(&connection.named(&v1(PODS), &subject.name).await?).await,
