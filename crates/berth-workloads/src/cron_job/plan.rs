@@ -13,9 +13,9 @@ use crate::{
 };
 use berth_api::cron::ScheduleError;
 use jiff::Timestamp;
-use k8s_openapi::{api::core::v1::ObjectReference, apimachinery::pkg::apis::meta::v1::Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::{Value, json};
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// Decides what to do for one CronJob.
 ///
@@ -88,11 +88,9 @@ fn due(state: &CronJobState) -> Plan {
 fn start(state: &CronJobState, at: Timestamp, name: &str) -> Vec<Stage> {
     let cron_job = &*state.cron_job;
     let active = cron_job.status.active.as_deref().unwrap_or_default();
-    let is = |job: &JobView, listed: &ObjectReference| listed.uid.as_deref() == Some(job.meta.uid.as_str());
-    let is_replaced = |job: &&JobView| {
-        let is_replace = cron_job.choices.concurrency == Concurrency::Replace;
-        is_replace && job.meta.deleted.is_none() && active.iter().any(|listed| is(job, listed))
-    };
+    let is_replace = cron_job.choices.concurrency == Concurrency::Replace;
+    let listed: BTreeSet<&str> = active.iter().filter(|_| is_replace).filter_map(|listed| listed.uid.as_deref()).collect();
+    let is_replaced = |job: &&JobView| job.meta.deleted.is_none() && listed.contains(job.meta.uid.as_str());
     let replaced: Vec<&JobView> = state.sorted_jobs().into_iter().filter(is_replaced).collect();
     let deletions = replaced.iter().map(|job| delete(cron_job, job, Reason::ReplacedByNext { at })).collect();
     let creation = Action::Create {
@@ -105,7 +103,8 @@ fn start(state: &CronJobState, at: Timestamp, name: &str) -> Vec<Stage> {
     };
     let mut status = json!({"lastScheduleTime": Time(at)});
     if !replaced.is_empty() {
-        let left: Vec<_> = active.iter().filter(|listed| !replaced.iter().any(|job| is(job, listed))).collect();
+        let gone: BTreeSet<&str> = replaced.iter().map(|job| job.meta.uid.as_str()).collect();
+        let left: Vec<_> = active.iter().filter(|listed| listed.uid.as_deref().is_none_or(|uid| !gone.contains(uid))).collect();
         status["active"] = if left.is_empty() { Value::Null } else { json!(left) };
     }
     stages([deletions, vec![creation], vec![write_status(cron_job, status, Reason::Scheduled { at })]])

@@ -30,6 +30,7 @@ pub(super) fn true_status(state: &CronJobState, surplus: &[(&JobView, i32)]) -> 
     let cron_job = &*state.cron_job;
     let jobs = state.sorted_jobs();
     let by_uid: BTreeMap<&str, &JobView> = jobs.iter().map(|job| (job.meta.uid.as_str(), *job)).collect();
+    let surplus: BTreeSet<&str> = surplus.iter().map(|(job, _)| job.meta.uid.as_str()).collect();
     let mut events = Vec::new();
     let mut status = stored(cron_job);
     let mut active = status.active.take().unwrap_or_default();
@@ -43,7 +44,7 @@ pub(super) fn true_status(state: &CronJobState, surplus: &[(&JobView, i32)]) -> 
             None => true,
             Some(end) => {
                 let message = format!("Saw completed job: {}, condition: {}", job.meta.name, end.type_);
-                let is_kept = surplus.iter().all(|(other, _)| other.meta.uid != job.meta.uid);
+                let is_kept = !surplus.contains(job.meta.uid.as_str());
                 events.extend(is_kept.then(|| event(cron_job, Severity::Normal, "SawCompletedJob", message)));
                 false
             }
