@@ -4,11 +4,11 @@ use super::spread::parse_duration;
 use crate::{
     annotations::{SIM_CPU, SIM_MEMORY},
     quantity::Quantity,
-    unset::{entries, list},
+    unset::list,
 };
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::{Container, ContainerStatus, Pod};
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 /// An amount over the time since the container's start: `200m`, or points such as `0s=100m 5m=900m`. It is interpolated
 /// linearly between two points, and constant before the first and after the last one.
@@ -70,17 +70,20 @@ pub fn usage(pod: &Pod, now: Timestamp) -> Vec<ContainerUsage> {
     let (Some(spec), Some(status)) = (&pod.spec, &pod.status) else { return Vec::new() };
     let init = list(&spec.init_containers).iter().map(|container| (container, false));
     let all = init.chain(spec.containers.iter().map(|container| (container, true)));
-    let statuses = || list(&status.init_container_statuses).iter().chain(list(&status.container_statuses));
+    let statuses = list(&status.init_container_statuses).iter().chain(list(&status.container_statuses));
+    let statuses: BTreeMap<&str, &ContainerStatus> = statuses.map(|status| (status.name.as_str(), status)).collect();
+    let curve = |key: &str| pod.metadata.annotations.as_ref()?.get(key).and_then(|text| Curve::parse(text));
+    // Parsed once for all containers: there can be thousands, and a curve can be as long as all annotations may be.
+    let (all_cpu, all_memory) = (curve(SIM_CPU), curve(SIM_MEMORY));
     let used = |(container, is_main): (&Container, bool)| {
-        let elapsed = running_for(statuses().find(|status| status.name == container.name)?, now)?;
-        let amount = |key: &str, resource: &str| {
-            let value =
-                |key: &str| entries(&pod.metadata.annotations).find(|(known, _)| *known == key).and_then(|(_, text)| Curve::parse(text));
-            let curve = value(&format!("{key}.{}", container.name)).or_else(|| value(key).filter(|_| is_main));
+        let elapsed = running_for(statuses.get(container.name.as_str())?, now)?;
+        let amount = |key: &str, all: Option<&Curve>, resource: &str| {
+            let own = curve(&format!("{key}.{}", container.name));
+            let curve = own.as_ref().or(all.filter(|_| is_main));
             curve.map_or_else(|| half_requested(container, resource), |curve| curve.at(elapsed))
         };
-        let memory = Quantity::from_integer(amount(SIM_MEMORY, "memory").value());
-        Some(ContainerUsage { name: container.name.clone(), cpu: amount(SIM_CPU, "cpu"), memory })
+        let memory = Quantity::from_integer(amount(SIM_MEMORY, all_memory.as_ref(), "memory").value());
+        Some(ContainerUsage { name: container.name.clone(), cpu: amount(SIM_CPU, all_cpu.as_ref(), "cpu"), memory })
     };
     all.filter_map(used).collect()
 }
