@@ -27,8 +27,15 @@ const PIECE_PODS: usize = 64;
 const WINDOW: &str = "15s";
 const RUNNING: &str = "status.phase=Running";
 
-/// The memory that the usage of one pod needs while a response is built, in bytes.
-pub const POD_USAGE_BYTES: usize = 1 << 10;
+/// The memory that the usage of one pod or node needs while a response is built, besides its names, labels and containers. In bytes.
+const USAGE_BYTES: usize = 1 << 10;
+
+/// Returns the memory that the usage of these pods or nodes needs while a response is built, in bytes. All that the usage repeats of an
+/// object is shorter than the object.
+#[must_use]
+pub fn cost(measured: &List) -> usize {
+    measured.items.iter().map(|entry| USAGE_BYTES + entry.value.len()).sum()
+}
 
 /// The usage of one pod or node. The members are in the order of the stored form of objects.
 #[derive(Serialize)]
@@ -88,26 +95,33 @@ impl Amounts {
 }
 
 impl Registry {
-    /// Returns the usage of a page of pods or of nodes. `at` is of a resource whose objects are [computed](Resource::is_computed).
+    /// Returns a page of the pods or nodes that have usage. `at` is of a resource whose objects are [computed](Resource::is_computed).
     ///
     /// # Errors
     /// Those of [`Registry::list`].
-    pub async fn list_usage(&self, actor: &Actor, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
+    pub async fn list_measured(&self, actor: &Actor, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
         Filter::parse(&at.resource, &options.label_selector, &options.field_selector)?;
-        let list = if at.resource.group_resource().plural == "pods" {
-            let source = Collection { resource: Arc::clone(of::<Pod>()), namespace: at.namespace.clone() };
-            let mut options = options.clone();
+        let mut options = options.clone();
+        let source = if is_of_pods(&at.resource) {
             and(&mut options.field_selector, RUNNING);
-            let list = self.list(actor, &source, &options).await?;
-            let items = self.usage_of_pods(&at.resource, &list.items).await?;
-            List { items, ..list }
+            Collection { resource: Arc::clone(of::<Pod>()), namespace: at.namespace.clone() }
         } else {
-            let source = Collection { resource: Arc::clone(of::<Node>()), namespace: None };
-            let list = self.list(actor, &source, options).await?;
-            let items = self.usage_of_nodes(actor, &at.resource, &list.items).await?;
-            List { items, ..list }
+            Collection { resource: Arc::clone(of::<Node>()), namespace: None }
         };
-        Ok(list)
+        self.list(actor, &source, &options).await
+    }
+
+    /// Returns the usage of these pods or nodes, which [`Registry::list_measured`] returned.
+    ///
+    /// # Errors
+    /// Those of [`Registry::list`].
+    pub async fn list_usage(&self, actor: &Actor, resource: &Resource, measured: List) -> Result<List, ApiError> {
+        let items = if is_of_pods(resource) {
+            self.usage_of_pods(resource, &measured.items).await?
+        } else {
+            self.usage_of_nodes(actor, resource, &measured.items).await?
+        };
+        Ok(List { items, ..measured })
     }
 
     /// Returns the usage of one pod or node.
@@ -178,6 +192,10 @@ impl Registry {
         }
         Ok(measured)
     }
+}
+
+fn is_of_pods(resource: &Resource) -> bool {
+    resource.group_resource().plural == "pods"
 }
 
 fn and(selector: &mut String, requirement: &str) {

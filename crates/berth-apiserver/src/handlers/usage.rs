@@ -6,8 +6,8 @@ use crate::{
     path::ResourcePath,
     status::Refusal,
 };
-use berth_api::{Scope, k8s_openapi::api::core::v1::Pod};
-use berth_registry::{ApiError, Collection, Resource, Target, resource::of, usage::POD_USAGE_BYTES};
+use berth_api::Scope;
+use berth_registry::{ApiError, Collection, Resource, Target, usage};
 use hyper::{Method, StatusCode};
 use std::sync::Arc;
 
@@ -30,12 +30,11 @@ pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, resou
         let current = exchange.registry().get_usage(exchange.actor(), &target, &exchange.query.get_options()).await?;
         return wishes.object(StatusCode::OK, resource, None, &current);
     }
-    // Reserved before the computation, whose result exists only for this response.
-    let options = exchange.query.list_options()?;
-    let pods = exchange.registry().count(of::<Pod>()).await;
-    let page = usize::try_from(options.limit).ok().filter(|limit| 0 < *limit).map_or(pods, |limit| limit.min(pods));
-    let memory = exchange.memory(wishes.cost_of_deleted() + page.saturating_mul(POD_USAGE_BYTES)).await?;
+    let (registry, actor) = (exchange.registry(), exchange.actor());
     let collection = Collection { resource: Arc::clone(resource), namespace };
-    let list = exchange.registry().list_usage(exchange.actor(), &collection, &options).await?;
+    let measured = registry.list_measured(actor, &collection, &exchange.query.list_options()?).await?;
+    // Reserved before the computation, whose result exists only for this response.
+    let memory = exchange.memory(wishes.cost_of_deleted() + usage::cost(&measured)).await?;
+    let list = registry.list_usage(actor, resource, measured).await?;
     Ok(answer::keeping(wishes.list(resource, list)?, memory))
 }

@@ -1,10 +1,11 @@
 use crate::test_cluster::{TestCluster, now};
 use berth_identity::GroupVersionResource;
 use berth_registry::{
-    Actor, ApiError, Collection, GetOptions, ListOptions, Target, discovery,
+    Actor, ApiError, Collection, GetOptions, List, ListOptions, Target, discovery,
     resource::built_in,
     splice,
     table::{IncludeObject, MetaVersion, Printer},
+    usage,
 };
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -44,8 +45,17 @@ fn cluster() -> TestCluster {
     cluster
 }
 
+/// A page of usage, which needs no more memory than was reserved for it.
+fn page(cluster: &TestCluster, at: &Collection, options: &ListOptions) -> Result<List, ApiError> {
+    let measured = now(cluster.registry.list_measured(&Actor::System, at, options))?;
+    let cost = usage::cost(&measured);
+    let list = now(cluster.registry.list_usage(&Actor::System, &at.resource, measured))?;
+    assert!(list.items.iter().map(|entry| entry.value.len()).sum::<usize>() <= cost);
+    Ok(list)
+}
+
 fn listed(cluster: &TestCluster, at: &Collection, options: &ListOptions) -> Result<Vec<Value>, ApiError> {
-    let list = now(cluster.registry.list_usage(&Actor::System, at, options))?;
+    let list = page(cluster, at, options)?;
     Ok(list.items.iter().map(|entry| serde_json::from_slice(&splice::encode_entry(entry)).expect("JSON")).collect())
 }
 
@@ -73,11 +83,14 @@ fn the_usage_of_pods_is_that_of_their_running_containers() {
     assert_eq!(listed(&cluster, &at, &named).expect("listed").len(), 1);
     let by_phase = ListOptions { field_selector: "status.phase=Running".to_owned(), ..ListOptions::default() };
     assert!(matches!(listed(&cluster, &at, &by_phase), Err(ApiError::BadRequest { .. })), "usage has no such field");
+    let labels: Value = (0..500).map(|index| (format!("l{index}"), json!("x".repeat(60)))).collect::<serde_json::Map<_, _>>().into();
+    cluster.merge("pods", "a", json!({"metadata": {"labels": labels}})).expect("patched");
+    assert_eq!(listed(&cluster, &at, &named).expect("listed")[0]["metadata"]["labels"]["l499"], json!("x".repeat(60)));
     assert!(listed(&cluster, &collection("pods", Some("other")), &ListOptions::default()).expect("listed").is_empty());
-    let page = ListOptions { limit: 1, ..ListOptions::default() };
-    let first = now(cluster.registry.list_usage(&Actor::System, &at, &page)).expect("listed");
-    let rest = ListOptions { continue_token: first.continue_token.clone(), ..page };
-    let second = now(cluster.registry.list_usage(&Actor::System, &at, &rest)).expect("listed");
+    let one = ListOptions { limit: 1, ..ListOptions::default() };
+    let first = page(&cluster, &at, &one).expect("listed");
+    let rest = ListOptions { continue_token: first.continue_token.clone(), ..one };
+    let second = page(&cluster, &at, &rest).expect("listed");
     assert_eq!([first, second].map(|list| list.items.iter().map(|entry| entry.name().to_owned()).collect::<Vec<_>>()), [["a"], ["b"]]);
 }
 
@@ -116,7 +129,7 @@ fn usage_is_listed_in_discovery_and_printed_in_columns() {
     let at = collection("pods", Some("default"));
     assert_eq!(discovery::verbs(&at.resource), ["get", "list"]);
     assert!(built_in().by_key("/registry/metrics.k8s.io/pods/default/a").is_none(), "nothing is stored");
-    let list = now(cluster.registry.list_usage(&Actor::System, &at, &ListOptions::default())).expect("listed");
+    let list = page(&cluster, &at, &ListOptions::default()).expect("listed");
     let printer =
         Printer { resource: Arc::clone(&at.resource), include: IncludeObject::None, version: MetaVersion::V1, now: cluster.clock.time() };
     let row = serde_json::to_value(printer.row(&list.items[1]).expect("a row")).expect("JSON");
