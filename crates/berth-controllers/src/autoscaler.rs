@@ -6,6 +6,7 @@ use crate::{
     by_labels::ByLabels,
     cache::{AnyCache, Cache},
     cluster::Cluster,
+    guard::Guard,
     lock,
     metrics::Metrics,
     plan_loop::Planner,
@@ -20,6 +21,7 @@ use berth_workloads::{
         self, AutoscalerState, AutoscalerView, Described, MeasuredPodView, Memory, PodSample, ScaledView, Target, TargetKind,
         described_resource,
     },
+    plan::{EventRecord, Wait},
     resources::{AUTOSCALERS, DEPLOYMENTS, INGRESSES, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS},
     selector::Labels,
     view::View,
@@ -82,6 +84,11 @@ impl AutoscalerPlanner {
         });
     }
 
+    /// Lets `guard` watch the statuses of autoscalers. Call it before [`Self::wake`], so that the guard forgets a deleted one first.
+    pub fn watch(&self, guard: &Guard, queue: &Queue<ObjectKey>) {
+        guard.watch_statuses(&self.autoscalers, queue, |autoscaler| autoscaler.foreign.as_deref());
+    }
+
     /// The caches of the resources that plans write.
     #[must_use]
     pub fn written(&self) -> Vec<Arc<dyn AnyCache>> {
@@ -90,10 +97,14 @@ impl AutoscalerPlanner {
         targets.chain([autoscalers]).collect()
     }
 
-    /// Starts the cache of autoscalers. Resolves when an autoscaler exists and all input of its plan is cached.
-    pub async fn synced(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
+    /// Starts the cache of autoscalers. Resolves when it is complete.
+    pub async fn listed(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         self.autoscalers.start(cluster, spawner, metrics);
         self.autoscalers.synced().await;
+    }
+
+    /// Resolves when an autoscaler exists and all input of its plan is cached. Call it after [`Self::listed`].
+    pub async fn synced(&self, cluster: &dyn Cluster, spawner: &dyn Spawner, metrics: &Arc<Metrics>) {
         loop {
             let made = self.made.listen();
             if !self.autoscalers.read().is_empty() {
@@ -194,5 +205,9 @@ impl Planner for AutoscalerPlanner {
         let (plan, memory) = autoscaler::plan(&self.observe(&autoscaler, memory, last_error, now));
         lock(&self.memories).insert(key.clone(), memory);
         Some(plan)
+    }
+
+    fn wait_event(&self, key: &ObjectKey, wait: &Wait) -> Option<EventRecord> {
+        autoscaler::wait_event(&*self.autoscalers.get(key)?, wait)
     }
 }

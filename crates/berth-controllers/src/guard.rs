@@ -9,7 +9,7 @@ use crate::{
 use berth_identity::ObjectKey;
 use berth_workloads::{
     second_writer::{self, SecondWriter, Wrote},
-    view::View,
+    view::{ForeignWrites, View},
 };
 use std::sync::{Arc, Mutex};
 
@@ -29,10 +29,20 @@ pub struct Guard(Arc<Mutex<second_writer::Guard>>);
 impl Guard {
     /// Watches the statuses of the controller's objects. Call it before the cache starts.
     pub fn watch_objects<V: View + HasMeta, I: Index<V>>(&self, objects: &Cache<V, I>, queue: &Queue<ObjectKey>) {
+        self.watch_statuses(objects, queue, |object| object.meta().foreign.as_deref());
+    }
+
+    /// The same. `foreign` returns the writes of other controllers to an object.
+    pub fn watch_statuses<V: View, I: Index<V>>(
+        &self,
+        objects: &Cache<V, I>,
+        queue: &Queue<ObjectKey>,
+        foreign: fn(&V) -> Option<&ForeignWrites>,
+    ) {
         let (guard, queue) = (self.clone(), queue.clone());
         objects.on_change(move |delta| match &delta.new {
             Some(object) => {
-                let status = object.meta().foreign.as_ref().and_then(|foreign| foreign.status.as_ref());
+                let status = foreign(object).and_then(|foreign| foreign.status.as_ref());
                 if status.is_some_and(|write| lock(&guard.0).record(&object.key(), write, || Wrote::Status)) {
                     queue.add(object.key());
                 }

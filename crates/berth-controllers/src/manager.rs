@@ -400,11 +400,20 @@ impl ControllerManager {
 
     fn start_autoscalers(&self, events: Recorder) {
         let planner = AutoscalerPlanner::new(Arc::clone(&self.gates));
-        let queue = self.queue("horizontalpodautoscaling");
+        let (queue, guard) = (self.queue("horizontalpodautoscaling"), Guard::default());
+        if self.second_writers == SecondWriters::Stop {
+            planner.watch(&guard, &queue);
+        }
         planner.wake(&queue);
-        let plan_loop = self.plan_loop("horizontalpodautoscaling", planner.clone(), &queue, events, planner.written());
+        let plan_loop =
+            self.guarded_plan_loop("horizontalpodautoscaling", planner.clone(), &queue, events, planner.written(), guard.clone());
         let (cluster, env, metrics) = (Arc::clone(&self.cluster), self.env.clone(), Arc::clone(&self.metrics));
-        self.begin("horizontalpodautoscaling", queue, plan_loop, async move { planner.synced(&*cluster, &*env.spawner, &metrics).await });
+        self.begin("horizontalpodautoscaling", queue, plan_loop, async move {
+            planner.listed(&*cluster, &*env.spawner, &metrics).await;
+            // Before the first autoscaler exists, so that any write to it counts.
+            guard.start();
+            planner.synced(&*cluster, &*env.spawner, &metrics).await;
+        });
     }
 
     fn start_certificates(&self, events: &Recorder) {

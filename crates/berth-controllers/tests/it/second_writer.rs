@@ -6,7 +6,7 @@ use berth_controllers::{Change, ClusterError, RawObject, ServedKind};
 use berth_identity::{GroupResource, ObjectKey, Revision, Uid};
 use berth_local::cluster_error;
 use berth_registry::{Actor, Body, Collection, Registry, WriteOptions};
-use berth_workloads::resources::{EVENTS, PODS};
+use berth_workloads::resources::{AUTOSCALERS, EVENTS, PODS};
 use futures::{FutureExt, future::BoxFuture, stream::BoxStream};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -145,4 +145,31 @@ fn objects_that_another_wrote_before_the_start_are_taken_over() {
     running.patch(DEPLOYMENTS, "web", json!({"spec": {"replicas": 5}}));
     running.settle();
     assert_eq!((running.count(PODS), stopped(&berth), running.reports().len()), (5, [0, 0], 0));
+}
+
+#[test]
+fn an_autoscaler_whose_status_another_writes_scales_nothing_more() {
+    let running = Running::start("-*");
+    running.run_controllers_as(running.acting_outside(BERTH), "horizontalpodautoscaling", Arc::default(), SecondWriters::Stop);
+    let berth = lock(&running.metrics).last().cloned().expect("they have some");
+    running.create_outside(&deployment("web", 5));
+    running.create_outside(&json!({
+        "apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "web"},
+        "spec": {"maxReplicas": 3, "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}},
+    }));
+    let state = || {
+        let stopped = berth.waits.with_label_values(&["horizontalpodautoscaling", "second_writer"]).get();
+        (running.list(DEPLOYMENTS)[0]["spec"]["replicas"].as_i64(), stopped)
+    };
+    assert_eq!(state(), (Some(3), 0), "alone");
+
+    let (other, key) = (running.acting_outside(UPSTREAM), ObjectKey::new("default", "web"));
+    let status = json!({"status": {"desiredReplicas": 9}});
+    running.test_env.block_on(async move { other.patch(AUTOSCALERS, &key, Some(Subresource::Status), status).await }).expect("a status");
+    running.settle();
+    running.patch(DEPLOYMENTS, "web", json!({"spec": {"replicas": 7}}));
+    running.settle();
+    assert_eq!(state(), (Some(7), 1));
+    let text = "another controller acts on this object too (kube-controller-manager writes the status)";
+    assert!(running.reports().iter().any(|report| report.starts_with("Warning HorizontalPodAutoscaler ") && report.contains(text)));
 }

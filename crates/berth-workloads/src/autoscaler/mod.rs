@@ -15,7 +15,7 @@ mod tests;
 mod view;
 
 pub use behavior::{Memory, Recommendation, Resize, ScaleEvent};
-pub use plan::plan;
+pub use plan::{plan, wait_event};
 pub use view::{AutoscalerView, ContainerSample, MeasuredPodView, PodSample, ReadyCondition, ScaledView};
 
 use crate::resources::{DEPLOYMENTS, INGRESSES, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS};

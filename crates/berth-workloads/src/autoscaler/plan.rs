@@ -3,13 +3,13 @@
 //! Source: kubernetes `horizontal.go`, `reconcileAutoscaler`.
 
 use super::{
-    AutoscalerState, Memory, Resize, SYNC_PERIOD, ScaledView, TOLERANCE, Target, TargetKind,
+    AutoscalerState, AutoscalerView, Memory, Resize, SYNC_PERIOD, ScaledView, TOLERANCE, Target, TargetKind,
     behavior::{self, Range},
     calculator::{Basis, Tolerances},
     metric::{self, Proposal, Unusable},
     status::{ABLE_TO_SCALE, SCALING_ACTIVE, SCALING_LIMITED, StatusDraft},
 };
-use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency, difference};
+use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency, Wait, difference};
 use berth_api::quantity::Quantity;
 use berth_identity::{GroupVersionKind, ObjectKey, ObjectRef};
 use jiff::Timestamp;
@@ -306,6 +306,14 @@ fn target(state: &AutoscalerState) -> Option<ObjectRef> {
 
 /// The kind of autoscalers, in the version of upstream's events.
 const KIND: GroupVersionKind = GroupVersionKind::from_static("autoscaling", "v2", "HorizontalPodAutoscaler");
+
+/// The event that an autoscaler has begun to wait for another controller. Its other events are upstream's.
+#[must_use]
+pub fn wait_event(autoscaler: &AutoscalerView, wait: &Wait) -> Option<EventRecord> {
+    let reason = wait.event_reason().filter(|_| matches!(wait, Wait::SecondWriter(_)))?;
+    let record = EventRecord::new(autoscaler.reference(), Severity::Warning, reason, wait.to_string());
+    Some(EventRecord { about_kind: KIND, ..record })
+}
 
 fn event(state: &AutoscalerState, severity: Severity, reason: &'static str, message: String) -> EventRecord {
     EventRecord { about_kind: KIND, ..EventRecord::new(state.autoscaler.reference(), severity, reason, message) }

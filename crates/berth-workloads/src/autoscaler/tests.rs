@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::{
-    plan::{Action, Plan, Severity, Subresource},
+    plan::{Action, Plan, Severity, Subresource, Wait},
     read_back::read_back,
+    second_writer::{SecondWriter, Wrote},
     selector::Labels,
     view::{PodPhase, View},
 };
@@ -392,6 +393,18 @@ fn without_behavior_a_size_doubles_and_shrinks_after_five_minutes() {
     let sizes = sequence.steps(3, 21);
     assert_eq!((&sizes[..19], &sizes[19..]), (&[30; 19][..], &[3, 3][..]));
     assert_eq!(sequence.step(200), 6);
+}
+
+#[test]
+fn an_autoscaler_reports_that_another_controller_acts() {
+    let wait = Wait::SecondWriter(SecondWriter { manager: "kube-controller-manager".to_owned(), wrote: Wrote::Status });
+    let event = wait_event(&autoscaler(&cpu(50)), &wait).expect("an event");
+    assert_eq!((event.severity, &*event.reason, &*event.about_kind.kind), (Severity::Warning, "SecondWriter", "HorizontalPodAutoscaler"));
+    let object = json!({"metadata": {"name": "web", "managedFields": [
+        {"manager": "kube-controller-manager", "subresource": "status", "time": "2027-01-15T08:00:00Z", "operation": "Update"},
+    ]}, "spec": {"maxReplicas": 2, "scaleTargetRef": {"kind": "Deployment", "name": "web"}}});
+    let view = AutoscalerView::decode(object.to_string().as_bytes(), Revision(1)).expect("an autoscaler");
+    assert_eq!(view.foreign.and_then(|foreign| foreign.status).map(|write| write.at), Some(at(0)));
 }
 
 fn policy(kind: &str, value: i32, period: i32) -> Value {

@@ -3,7 +3,7 @@
 use crate::{
     resources::AUTOSCALERS,
     selector::{Labels, Selector},
-    view::{Identity, PodPhase, View},
+    view::{ForeignWrites, Identity, PodPhase, View},
 };
 use berth_api::{
     annotations::METRICS_PREFIX,
@@ -44,6 +44,8 @@ pub struct AutoscalerView {
     pub revision: Revision,
     /// Whether its `deletionTimestamp` is set.
     pub is_terminating: bool,
+    /// What other controllers wrote to it.
+    pub foreign: Option<Box<ForeignWrites>>,
     /// The values of its external metrics, from its annotations.
     pub metrics: Metrics,
     /// Its spec, with defaults.
@@ -64,6 +66,7 @@ impl View for AutoscalerView {
     fn decode(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
         let HorizontalPodAutoscaler { metadata, spec, status } = HorizontalPodAutoscaler::decode_json(json)?;
         Ok(Self {
+            foreign: ForeignWrites::of(metadata.managed_fields.as_deref()),
             metrics: metrics(&metadata),
             is_terminating: metadata.deletion_timestamp.is_some(),
             namespace: metadata.namespace.into(),

@@ -33,7 +33,7 @@ pub struct ForeignWrites {
 
 impl ForeignWrites {
     /// Reads the typed `managedFields` of an object. `None` if all managers are berth's.
-    pub(super) fn of(entries: Option<&[ManagedFieldsEntry]>) -> Option<Box<Self>> {
+    pub(crate) fn of(entries: Option<&[ManagedFieldsEntry]>) -> Option<Box<Self>> {
         let mut found = Self::default();
         for entry in entries.unwrap_or_default() {
             let names_owners =
