@@ -18,8 +18,8 @@ use berth_identity::{GroupResource, Name, ObjectKey};
 use berth_workloads::{
     Plan,
     autoscaler::{
-        self, AutoscalerState, AutoscalerView, Described, MeasuredPodView, Memory, PodSample, ScaledView, Target, TargetKind,
-        described_resource,
+        self, AutoscalerState, AutoscalerView, Described, MeasuredPodView, Memory, PodSample, SELECTED_BY_MAX, ScaledView, Target,
+        TargetKind, described_resource, is_ambiguous,
     },
     plan::{EventRecord, Wait},
     resources::{AUTOSCALERS, DEPLOYMENTS, INGRESSES, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, SERVICES, STATEFUL_SETS},
@@ -139,18 +139,14 @@ impl AutoscalerPlanner {
         }
     }
 
-    /// The pods that the target selects, and their distinct labels.
-    fn pods(&self, autoscaler: &AutoscalerView, target: &Target, now: Timestamp) -> (Vec<PodSample>, BTreeSet<Labels>) {
-        let Target::Found(ScaledView { selector: Some(selector), .. }) = target else { return Default::default() };
-        let selected: Vec<Arc<MeasuredPodView>> =
-            self.pods.read().index().selected(&autoscaler.namespace, selector).into_iter().cloned().collect();
-        // Decoded without the lock.
-        let labels = selected.iter().map(|pod| pod.labels.clone()).collect();
-        (selected.iter().filter_map(|pod| pod.sample(now)).collect(), labels)
+    /// The pods that the target selects.
+    fn pods(&self, autoscaler: &AutoscalerView, target: &Target) -> Vec<Arc<MeasuredPodView>> {
+        let Target::Found(ScaledView { selector: Some(selector), .. }) = target else { return Vec::new() };
+        self.pods.read().index().selected(&autoscaler.namespace, selector).into_iter().cloned().collect()
     }
 
-    /// The autoscalers of the namespace whose targets select pods with these labels.
-    fn selecting(&self, namespace: &str, labels: &BTreeSet<Labels>) -> Vec<Name> {
+    /// The first autoscalers of the namespace whose targets select pods with these labels.
+    fn selecting(&self, namespace: &str, labels: &BTreeSet<&Labels>) -> Vec<Name> {
         let all: Vec<Arc<AutoscalerView>> = self.autoscalers.read().in_namespace(namespace).cloned().collect();
         let selects = |autoscaler: &&Arc<AutoscalerView>| {
             let reference = &autoscaler.spec.scale_target_ref;
@@ -159,7 +155,7 @@ impl AutoscalerPlanner {
             let selector = target.as_ref().and_then(|target| target.selector.as_ref());
             selector.is_some_and(|selector| labels.iter().any(|labels| selector.matches(labels)))
         };
-        all.iter().filter(selects).map(|autoscaler| autoscaler.name.clone()).collect()
+        all.iter().filter(selects).map(|autoscaler| autoscaler.name.clone()).take(SELECTED_BY_MAX).collect()
     }
 
     fn described(&self, autoscaler: &AutoscalerView) -> Vec<Described> {
@@ -175,11 +171,15 @@ impl AutoscalerPlanner {
     /// The input of the plan of an autoscaler.
     fn observe(&self, autoscaler: &AutoscalerView, memory: Memory, last_error: Option<&str>, now: Timestamp) -> AutoscalerState {
         let target = self.target(autoscaler);
-        let (pods, labels) = self.pods(autoscaler, &target, now);
+        let selected = self.pods(autoscaler, &target);
+        let selected_by = self.selecting(&autoscaler.namespace, &selected.iter().map(|pod| &pod.labels).collect());
+        // Decoded without the lock, and only for an autoscaler that scales by them.
+        let pods: Vec<PodSample> =
+            if is_ambiguous(&selected_by) { Vec::new() } else { selected.iter().filter_map(|pod| pod.sample(now)).collect() };
         AutoscalerState {
             target,
             pods,
-            selected_by: self.selecting(&autoscaler.namespace, &labels),
+            selected_by,
             described: self.described(autoscaler),
             autoscaler: autoscaler.clone(),
             memory,

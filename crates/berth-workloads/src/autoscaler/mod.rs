@@ -37,6 +37,17 @@ const DOWNSCALE_STABILIZATION_SECONDS: i32 = 300;
 /// How far the ratio of usage and target may be from 1 without a change.
 const TOLERANCE: f64 = 0.1;
 
+/// How many autoscalers of the same pods a plan reads: one more than a message names. Each has the message in its status.
+pub const SELECTED_BY_MAX: usize = NAMED_MAX + 1;
+/// How many autoscalers a message names.
+const NAMED_MAX: usize = 8;
+
+/// Whether several autoscalers select the same pods. Then none of them scales.
+#[must_use]
+pub fn is_ambiguous(selected_by: &[Name]) -> bool {
+    1 < selected_by.len()
+}
+
 /// The input of one autoscaler's plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AutoscalerState {
@@ -44,9 +55,9 @@ pub struct AutoscalerState {
     pub autoscaler: AutoscalerView,
     /// What it scales.
     pub target: Target,
-    /// The pods that the selector of the target matches, by name.
+    /// The pods that the selector of the target matches, by name. Empty if several autoscalers select them.
     pub pods: Vec<PodSample>,
-    /// The autoscalers of the namespace whose targets select some of these pods, by name. This one is among them.
+    /// The first [`SELECTED_BY_MAX`] autoscalers of the namespace, by name, whose targets select some of these pods.
     pub selected_by: Vec<Name>,
     /// The objects that metrics of type `Object` describe, in the order of the metrics that have one.
     pub described: Vec<Described>,

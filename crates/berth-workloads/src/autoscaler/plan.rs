@@ -3,7 +3,7 @@
 //! Source: kubernetes `horizontal.go`, `reconcileAutoscaler`.
 
 use super::{
-    AutoscalerState, AutoscalerView, Memory, Resize, SYNC_PERIOD, ScaledView, TOLERANCE, Target, TargetKind,
+    AutoscalerState, AutoscalerView, Memory, NAMED_MAX, Resize, SYNC_PERIOD, ScaledView, TOLERANCE, Target, TargetKind,
     behavior::{self, Range},
     calculator::{Basis, Tolerances},
     metric::{self, Proposal, Unusable},
@@ -244,12 +244,13 @@ fn check_selector(
         draft.set(SCALING_ACTIVE, false, "InvalidSelector", "the HPA target's scale is missing a selector");
         return Err(Problem { metrics: None, message: text });
     };
-    if state.selected_by.len() <= 1 {
+    if !super::is_ambiguous(&state.selected_by) {
         return Ok(());
     }
     let namespace = &state.autoscaler.namespace;
-    let all: Vec<String> = state.selected_by.iter().map(|name| format!("{namespace}/{name}")).collect();
-    let text = format!("pods by selector {selector} are controlled by multiple HPAs: [{}]", all.join(" "));
+    let all: Vec<String> = state.selected_by.iter().take(NAMED_MAX).map(|name| format!("{namespace}/{name}")).collect();
+    let more = if all.len() < state.selected_by.len() { " ..." } else { "" };
+    let text = format!("pods by selector {selector} are controlled by multiple HPAs: [{}{more}]", all.join(" "));
     events.push(event(state, Severity::Warning, "AmbiguousSelector", text.clone()));
     draft.set(SCALING_ACTIVE, false, "AmbiguousSelector", text.clone());
     Err(Problem { metrics: None, message: text })

@@ -328,6 +328,8 @@ fn an_autoscaler_without_a_usable_target_reports_why() {
     let (first, _) = plan(&ambiguous);
     assert_eq!((size(&first), condition(&first, "ScalingActive").as_str()), (None, "False AmbiguousSelector"));
     assert_eq!(message(&first, "ScalingActive"), "pods by selector app=web are controlled by multiple HPAs: [shop/web shop/web2]");
+    ambiguous.selected_by = (0..SELECTED_BY_MAX).map(|index| format!("web{index}").into()).collect();
+    assert!(message(&plan(&ambiguous).0, "ScalingActive").ends_with(" shop/web6 shop/web7 ...]"), "each has this text in its status");
     let mut unselective = state(&cpu(50), 3, &[]);
     unselective.target = Target::Found(ScaledView { selector: None, ..target(3) });
     assert_eq!(condition(&plan(&unselective).0, "ScalingActive"), "False InvalidSelector");
