@@ -18,7 +18,7 @@ pub struct Memory {
     pub inherited: Option<Timestamp>,
     /// When the last size was computed.
     pub computed_at: Option<Timestamp>,
-    /// The sizes that metrics required, before stabilization, within the windows.
+    /// The sizes that metrics required, before stabilization, within the windows: each size once, with its last time.
     pub recommendations: Vec<Recommendation>,
     /// Changes of the size, within the periods of the policies.
     pub events: Vec<ScaleEvent>,
@@ -59,15 +59,21 @@ pub struct Resize {
 const PERIOD_MAX: SignedDuration = SignedDuration::from_secs(1800);
 
 impl Memory {
-    /// The memory of the reconcile before, if it is of the same autoscaler. Otherwise it begins with the present size.
-    pub(super) fn continued(state: &AutoscalerState, replicas: i32) -> Self {
+    /// The memory of the reconcile before, if it is of the same autoscaler. Otherwise it begins with the size of the target, as soon as
+    /// that exists.
+    pub(super) fn continued(state: &AutoscalerState, replicas: Option<i32>) -> Self {
         let (uid, now) = (&state.autoscaler.uid, state.now);
-        if state.memory.uid == *uid {
-            return state.memory.clone();
+        let mut memory = if state.memory.uid == *uid {
+            state.memory.clone()
+        } else {
+            // A clock that was ahead must not delay the autoscaler.
+            let inherited = state.autoscaler.status.last_scale_time.as_ref().map(|time| time.0.min(now));
+            Self { uid: uid.clone(), inherited, computed_at: inherited, ..Self::default() }
+        };
+        if memory.recommendations.is_empty() {
+            memory.recommendations.extend(replicas.map(|replicas| Recommendation { at: now, replicas }));
         }
-        let inherited = state.autoscaler.status.last_scale_time.as_ref().map(|time| time.0);
-        let recommendations = vec![Recommendation { at: now, replicas }];
-        Self { uid: uid.clone(), inherited, computed_at: inherited, recommendations, ..Self::default() }
+        memory
     }
 
     /// The time of the next computation, if nothing is left to do for the autoscaler with this uid until then.
@@ -158,7 +164,9 @@ fn stabilized(now: Timestamp, memory: &mut Memory, behavior: Option<&HorizontalP
     let (low, high) = (within(up).min().unwrap_or(desired), within(down).max().unwrap_or(desired));
     // Without behavior, upstream has no window for scale-ups: the size is the highest recommendation.
     let stable = if behavior.is_none() { high } else { current.max(low).min(high) };
-    memory.recommendations.retain(|recommendation| now - up.max(down) <= recommendation.at);
+    // The newest recommendation of a size outlasts the others of it, so a memory has one of each size.
+    let outlasts = |recommendation: &Recommendation| recommendation.replicas != desired && now - up.max(down) <= recommendation.at;
+    memory.recommendations.retain(outlasts);
     memory.recommendations.push(Recommendation { at: now, replicas: desired });
     stable
 }

@@ -26,7 +26,7 @@ pub fn plan(state: &AutoscalerState) -> (Plan, Memory) {
     if autoscaler.is_terminating {
         return (Plan::default(), state.memory.clone());
     }
-    let replicas = if let Target::Found(target) = &state.target { target.replicas } else { 0 };
+    let replicas = if let Target::Found(target) = &state.target { Some(target.replicas) } else { None };
     let mut memory = Memory::continued(state, replicas);
     if let Some(size) = interrupted(state) {
         memory.planned = Some(Resize { at: state.now, from: size.0, to: size.1 });
@@ -40,7 +40,7 @@ pub fn plan(state: &AutoscalerState) -> (Plan, Memory) {
         let mut draft = StatusDraft::new(&autoscaler.status, state.now);
         let message = format!("the HPA controller was unable to update the target scale: {error}");
         draft.set(ABLE_TO_SCALE, false, "FailedUpdateScale", message);
-        draft.status.desired_replicas = replicas;
+        draft.status.desired_replicas = replicas.unwrap_or_default();
         let plan = Decision { status: draft.status, size: None, events: Vec::new() }.into_plan(state, due);
         return (plan, memory);
     }

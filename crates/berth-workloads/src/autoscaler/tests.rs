@@ -9,6 +9,7 @@ use crate::{
     view::{PodPhase, View},
 };
 use berth_identity::Revision;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -395,6 +396,37 @@ fn without_behavior_a_size_doubles_and_shrinks_after_five_minutes() {
     let sizes = sequence.steps(3, 21);
     assert_eq!((&sizes[..19], &sizes[19..]), (&[30; 19][..], &[3, 3][..]));
     assert_eq!(sequence.step(200), 6);
+}
+
+#[test]
+fn a_memory_has_one_recommendation_of_each_size() {
+    let down = json!({"stabilizationWindowSeconds": 3600, "policies": [policy("Pods", 9, 60)]});
+    let mut sequence = Sequence::new(json!({"behavior": {"scaleDown": down}}), 5);
+    for desired in [4, 5, 4, 5] {
+        assert_eq!(sequence.steps(desired, 20), [5; 20]);
+    }
+    let remembered: Vec<_> = sequence.state.memory.recommendations.iter().map(|one| (one.replicas, one.at)).collect();
+    assert_eq!(remembered, [(4, at(59 * 15)), (5, at(79 * 15))]);
+    // The last recommendation of 5 outlasts the first one.
+    sequence.second = 79 * 15 + 3585;
+    assert_eq!([4, 4].map(|desired| sequence.step(desired)), [5, 4]);
+}
+
+#[test]
+fn a_target_that_is_younger_than_its_autoscaler_keeps_its_first_size_as_long_as_another() {
+    let mut sequence = Sequence::new(json!({}), 5);
+    let found = std::mem::replace(&mut sequence.state.target, Target::Missing);
+    assert_eq!(sequence.step(1), 0);
+    sequence.state.target = found;
+    let sizes = sequence.steps(1, 21);
+    assert_eq!((&sizes[..20], sizes[20]), (&[5; 20][..], 1));
+}
+
+#[test]
+fn a_last_change_in_the_future_does_not_delay_an_autoscaler() {
+    let mut sequence = Sequence::new(json!({}), 2);
+    sequence.state.autoscaler.status.last_scale_time = Some(Time(at(3600)));
+    assert_eq!(sequence.steps(50, 2), [2, 4]);
 }
 
 #[test]
