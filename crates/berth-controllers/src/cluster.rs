@@ -11,6 +11,17 @@ use futures::{future::BoxFuture, stream::BoxStream};
 use serde_json::Value;
 use std::{sync::Arc, time::Duration};
 
+/// The controllers in `managedFields`.
+pub const FIELD_MANAGER: &str = "berth-controller-manager";
+/// The autoscaler there, which reports recognize by its name.
+pub const AUTOSCALER_FIELD_MANAGER: &str = "berth-horizontal-pod-autoscaler";
+
+/// The field manager of a patch by a part whose other writes are those of `manager`. Of the controllers, only the autoscaler writes scales.
+#[must_use]
+pub fn field_manager(manager: &'static str, subresource: Option<Subresource>) -> &'static str {
+    if manager == FIELD_MANAGER && subresource == Some(Subresource::Scale) { AUTOSCALER_FIELD_MANAGER } else { manager }
+}
+
 /// An object as bytes. Readers decode it into the narrow view that they need.
 #[derive(Clone, Debug)]
 pub struct RawObject {

@@ -3,7 +3,7 @@
 use crate::cluster_error;
 use berth_api::{Object, Scope, StatusPart, Subresource, fencing::FencingToken};
 use berth_controllers::{
-    cluster::{Change, Cluster, ClusterError, DeleteParams, RawObject, ServedKind},
+    cluster::{Change, Cluster, ClusterError, DeleteParams, FIELD_MANAGER, RawObject, ServedKind, field_manager},
     election::{Gate, Pass},
 };
 use berth_env::Env;
@@ -26,14 +26,12 @@ use std::{borrow::Cow, sync::Arc};
 /// How long to wait before a watch that could not begin is tried again.
 const RETRY: SignedDuration = SignedDuration::from_millis(100);
 
-/// The writer in `managedFields`, unless [`LocalCluster::named`] sets another one.
-const FIELD_MANAGER: &str = "berth-controller-manager";
-
 /// A cluster that is this process. Cheap to clone.
 #[derive(Clone)]
 pub struct LocalCluster {
     registry: Registry,
     env: Env,
+    /// The writer in `managedFields`: the controllers, unless [`LocalCluster::named`] sets another one.
     manager: &'static str,
     /// None: it writes without leader election.
     gate: Option<Gate>,
@@ -140,8 +138,8 @@ impl Cluster for LocalCluster {
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
         let target = self.target(resource, key, subresource);
-        async move { written(self.begin()?.registry.patch(&Actor::System, &target?, Patch::MergeValue(patch), &self.options()).await) }
-            .boxed()
+        let options = WriteOptions { field_manager: field_manager(self.manager, subresource).to_owned(), ..WriteOptions::default() };
+        async move { written(self.begin()?.registry.patch(&Actor::System, &target?, Patch::MergeValue(patch), &options).await) }.boxed()
     }
 
     fn put_status(&self, part: StatusPart) -> BoxFuture<'_, Result<RawObject, ClusterError>> {

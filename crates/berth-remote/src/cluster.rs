@@ -13,6 +13,7 @@ use crate::{
 use berth_api::{Object, Scope, Subresource, fencing};
 use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject, ServedKind,
+    cluster::{FIELD_MANAGER, field_manager},
     election::{Gate, Pass},
 };
 use berth_env::Env;
@@ -29,13 +30,11 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
-/// The field manager, unless [`RemoteCluster::named`] sets another one.
-const FIELD_MANAGER: &str = "berth-controller-manager";
-
 /// A cluster whose API server is reached over HTTPS. Cheap to clone.
 #[derive(Clone)]
 pub struct RemoteCluster {
     caller: Arc<Caller>,
+    /// The field manager: the controllers, unless [`RemoteCluster::named`] sets another one.
     manager: &'static str,
     /// Permits writes. `None`: always.
     gate: Option<Gate>,
@@ -262,10 +261,9 @@ impl Cluster for RemoteCluster {
         subresource: Option<Subresource>,
         patch: Value,
     ) -> BoxFuture<'_, Result<RawObject, ClusterError>> {
-        let at = self.at(&resource, key, subresource);
+        let at = self.at(&resource, key, subresource).map(|at| at.with("fieldManager", field_manager(self.manager, subresource)));
         let what = What(resource, subresource);
-        async move { self.written(self.write(Method::PATCH, what, self.named_in(at?), MERGE_PATCH, patch.to_string().into()).await?) }
-            .boxed()
+        async move { self.written(self.write(Method::PATCH, what, at?, MERGE_PATCH, patch.to_string().into()).await?) }.boxed()
     }
 
     fn update(&self, object: Box<dyn Object>, subresource: Option<Subresource>) -> BoxFuture<'_, Result<RawObject, ClusterError>> {

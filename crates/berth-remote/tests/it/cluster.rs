@@ -1,7 +1,7 @@
 //! The behavior of every [`Cluster`]: one suite for the registry in process, for HTTPS, and for a real Kubernetes.
 
 use crate::common::{self, Changes, CutOff, Subject};
-use berth_api::{Kind, Object, Scope, Subresource};
+use berth_api::{Kind, Object, Scope, Subresource, apps::Deployment};
 use berth_controllers::{
     Change, Cluster, ClusterError, DeleteParams, Propagation, RawObject,
     election::{Candidacy, Leader, RunningTime, Timing},
@@ -465,4 +465,20 @@ async fn a_former_leader_writes_nothing_and_knows_it_was_refused() {
     assert!(cluster.get(MAPS, &key("late")).await.expect("an answer").is_none());
     second.patch(MAPS, &led, None, patch).await.expect("it leads");
     second.delete(MAPS, &led, DeleteParams::default()).await.expect("it leads");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_size_is_written_as_the_autoscaler() {
+    let (cluster, _server) = common::remote_itself().await;
+    let template = json!({"metadata": {"labels": {"app": "sized"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+    let spec = json!({"replicas": 1, "selector": {"matchLabels": {"app": "sized"}}, "template": template});
+    let deployment = object::<Deployment>(json!({"metadata": {"name": "sized", "namespace": "default"}, "spec": spec}));
+    cluster.create(deployment).await.expect("created");
+    let size = json!({"spec": {"replicas": 2}});
+    cluster.patch(DEPLOYMENTS, &key("sized"), Some(Subresource::Scale), size).await.expect("scaled");
+    let read = json_of(&cluster.get(DEPLOYMENTS, &key("sized")).await.expect("read").expect("it exists"));
+    let entries = read["metadata"]["managedFields"].as_array().expect("entries").iter();
+    let managers: Vec<_> = entries.map(|entry| (entry["manager"].as_str(), entry["subresource"].as_str())).collect();
+    assert!(managers.contains(&(Some("berth-horizontal-pod-autoscaler"), Some("scale"))), "{managers:?}");
+    assert!(managers.contains(&(Some("berth-controller-manager"), None)), "{managers:?}");
 }

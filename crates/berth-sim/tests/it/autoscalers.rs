@@ -1,15 +1,16 @@
 //! Autoscalers under virtual time: by usage curves, during rollouts, and with a controller that is killed after any write.
 
+use berth_api::FeatureGates;
 use berth_node::Latencies;
 use berth_sim::{
-    Options, Simulation,
+    Gates, Options, Simulation,
     crashes::{self, End},
     network::{Crash, Faults},
 };
 use berth_store::virtual_time::Order;
 use berth_workloads::resources::{AUTOSCALERS, DEPLOYMENTS};
 use serde_json::{Value, json};
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -148,6 +149,20 @@ fn a_size_changes_during_a_rollout_of_any_strategy() {
         let status = &deployment["status"];
         assert_eq!((size(&sim), &status["replicas"], &status["updatedReplicas"]), (4, &json!(4), &json!(4)), "{name}: {status}");
     }
+}
+
+#[test]
+fn the_author_of_a_size_is_the_autoscaler() {
+    let mut sim = simulation(1, Order::Fifo);
+    let gates = || Arc::new(FeatureGates::parse("RolloutRecords=true").expect("it is known"));
+    sim.restart_with(Gates { api: gates(), controllers: gates() });
+    sim.create(&deployment(1, &json!({}), &json!({})));
+    sim.create(&of_size(&json!(null)));
+    require(&mut sim, 3);
+    sim.run_for(Duration::from_secs(30));
+    let record = sim.object("deployments", "web")["metadata"]["annotations"]["berth.dev/scaled-by"].clone();
+    let record: Value = serde_json::from_str(record.as_str().expect("a record")).expect("JSON");
+    assert_eq!((&record["from"], &record["to"], &record["manager"]), (&json!(1), &json!(3), &json!("berth-horizontal-pod-autoscaler")));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use berth_api::{
     annotations::{RESTARTED_AT, REVISION_HISTORY},
     apps::records::{Change, Promotions, Scaling},
 };
+use berth_controllers::cluster::{AUTOSCALER_FIELD_MANAGER, FIELD_MANAGER as CONTROLLERS};
 use berth_identity::RolloutRevision;
 use berth_workloads::{
     rollback::Record,
@@ -16,9 +17,6 @@ use serde_json::Value;
 use std::{collections::BTreeMap, fmt};
 
 type Annotations = BTreeMap<String, String>;
-
-/// The field manager of berth's controllers.
-const CONTROLLERS: &str = "berth-controller-manager";
 
 /// Whether the annotations about authors are reliable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -332,7 +330,8 @@ impl Scaled {
     pub(super) fn of(workload: &Annotations, records: &Records) -> Option<Self> {
         let Scaling { by, from, to } = Scaling::of(workload)?;
         let by = By::recorded(by, records)?;
-        Some(Self { from, to, autoscaler: by.is_autoscaler(), by })
+        // In a process of its own, berth's has the account of all its controllers.
+        Some(Self { from, to, autoscaler: by.is_autoscaler() || by.manager == AUTOSCALER_FIELD_MANAGER, by })
     }
 }
 
@@ -484,6 +483,17 @@ mod tests {
         let text = "scaled from 1 to 4 by an autoscaler, system:serviceaccount:kube-system:horizontal-pod-autoscaler (hpa)";
         assert_eq!(Scaled::of(&workload, &Records::Kept).map(|scaled| scaled.to_string()).as_deref(), Some(text));
         assert_eq!(Scaled::of(&workload, &Records::NotKept), None);
+        for (user, manager, is_autoscaler) in [
+            (None, AUTOSCALER_FIELD_MANAGER, true),
+            (Some("system:kube-controller-manager"), AUTOSCALER_FIELD_MANAGER, true),
+            (Some("system:kube-controller-manager"), CONTROLLERS, false),
+            (Some("alice"), "not-an-autoscaler", false),
+        ] {
+            let scaling = Scaling { by: Change::new(at(5), user, manager), from: 1, to: 4 };
+            let workload = Annotations::from([(BERTH_SCALED_BY.to_owned(), scaling.value())]);
+            let found = Scaled::of(&workload, &Records::Kept).map(|scaled| scaled.autoscaler);
+            assert_eq!(found, Some(is_autoscaler), "{user:?} {manager}");
+        }
         let promotions =
             Promotions::with(None, "3/2/5d4", RolloutRevision(3), || Change::new(at(5), Some("alice"), "berth")).expect("it is new");
         let workload = Annotations::from([(BERTH_PROMOTED_BY.to_owned(), promotions.value())]);
