@@ -102,6 +102,12 @@ impl<K: Hash + Eq, V> Lookup<K, V> {
         removed
     }
 
+    /// How many keys there are.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
     /// Iterates over all keys and values in arbitrary order, on which no result may depend.
     pub fn unordered(&self) -> impl Iterator<Item = (&K, &V)> + Clone {
         self.0.iter()

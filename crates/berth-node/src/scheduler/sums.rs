@@ -110,9 +110,9 @@ impl Sums {
         self.nodes.unordered().map(|(node, sum)| (node.as_str(), *sum)).collect()
     }
 
-    /// How many parts are kept.
-    pub(super) fn parts_kept(&self) -> usize {
-        self.divisions.iter().map(|parts| parts.sums.len()).sum()
+    /// How many sums are kept.
+    pub(super) fn count(&self) -> usize {
+        self.nodes.count() + self.divisions.iter().map(|parts| parts.sums.len()).sum::<usize>()
     }
 
     /// Computes the sums by this division unless they are up to date.
@@ -255,7 +255,9 @@ mod tests {
         let by = Division { has_empty_parts: true, ..Division::by("zone") };
         let mut sums = Sums::default();
         [("a", 1), ("b", 2), ("c", 2)].into_iter().for_each(|(node, count)| sums.add(node, count, &nodes));
+        assert_eq!(sums.count(), 3, "one for each node");
         sums.divide(&by, &nodes);
+        assert_eq!(sums.count(), 6, "and one for each zone");
         let parts = sums.parts(&by).expect("divided");
         let lowest = |part: &str, change: i64| parts.lowest(part, change);
         assert_eq!(

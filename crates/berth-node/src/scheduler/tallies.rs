@@ -16,8 +16,8 @@ use std::{
 /// How many sets are counted. Each workload whose pods are being placed has about two. To count a set again reads all pods once.
 const SETS_MAX: usize = 1024;
 
-/// How many parts of the cluster all sets have together, about 100 MB. Only a required spread over nodes has one for each node.
-const PARTS_MAX: usize = 1_000_000;
+/// How many sums all sets have together, about 100 MB: one for each node with pods of the set, and one for each part of its divisions.
+const SUMS_MAX: usize = 1_000_000;
 
 /// The counted sets, by their texts.
 #[derive(Debug, Default)]
@@ -66,11 +66,11 @@ impl Tallies {
 
     /// Stops counting the sets that were used least recently, if there are too many.
     fn remove_unused(&mut self) {
-        let mut parts: usize = self.tallies.values().map(|tally| tally.sums.parts_kept()).sum();
-        while self.tallies.len() >= SETS_MAX || parts > PARTS_MAX {
+        let mut sums: usize = self.tallies.values().map(|tally| tally.sums.count()).sum();
+        while self.tallies.len() >= SETS_MAX || sums > SUMS_MAX {
             let unused = self.tallies.iter().filter(|(_, tally)| tally.last_use < self.round);
             let Some((text, tally)) = unused.min_by_key(|(_, tally)| tally.last_use) else { return };
-            parts -= tally.sums.parts_kept();
+            sums -= tally.sums.count();
             let text = Arc::clone(text);
             self.remove(&text);
         }
