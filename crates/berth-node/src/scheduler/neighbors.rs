@@ -75,7 +75,8 @@ impl PlacedTerms {
     fn require(&mut self, pod: &PodInfo, nodes: &Nodes, namespaces: &NamespaceLabels) {
         for key in self.index.candidates(&pod.labels) {
             if let Some(placed) = self.terms.get_mut(key).filter(|placed| pod.is_in(&placed.pods, namespaces)) {
-                placed.sums.divide(&placed.by, nodes);
+                // A term has only one division.
+                placed.sums.divide(&placed.by, nodes, 0);
             }
         }
     }

@@ -77,12 +77,14 @@ pub(super) struct Sums {
 pub(super) struct Parts {
     division: Division,
     generation: u64,
+    /// The round of their last use.
+    last_use: u64,
     sums: BTreeMap<String, i64>,
     /// How many parts have each sum.
     levels: BTreeMap<i64, usize>,
 }
 
-/// How many divisions of one set of pods are kept: pods of one workload use at most a few.
+/// How many divisions of one set of pods are kept beside those that one pod needs: pods of one workload use at most a few.
 const DIVISIONS_MAX: usize = 16;
 
 impl Sums {
@@ -115,17 +117,21 @@ impl Sums {
         self.nodes.count() + self.divisions.iter().map(|parts| parts.sums.len()).sum::<usize>()
     }
 
-    /// Computes the sums by this division unless they are up to date.
-    pub(super) fn divide(&mut self, by: &Division, nodes: &Nodes) {
-        let known = self.divisions.iter().position(|parts| parts.division == *by);
-        if known.is_some_and(|index| self.divisions[index].generation == nodes.generation) {
+    /// Computes the sums by this division unless they are up to date. Those of one `round` stay until the next one.
+    pub(super) fn divide(&mut self, by: &Division, nodes: &Nodes, round: u64) {
+        let known = self.divisions.iter_mut().find(|parts| parts.division == *by && parts.generation == nodes.generation);
+        if let Some(parts) = known {
+            parts.last_use = round;
             return;
         }
-        known.into_iter().for_each(|index| _ = self.divisions.remove(index));
-        if self.divisions.len() == DIVISIONS_MAX {
-            self.divisions.remove(0);
+        self.divisions.retain(|parts| parts.division != *by);
+        while self.divisions.len() >= DIVISIONS_MAX {
+            let unused = self.divisions.iter().enumerate().filter(|(_, parts)| parts.last_use < round);
+            let Some((index, _)) = unused.min_by_key(|(_, parts)| parts.last_use) else { break };
+            self.divisions.remove(index);
         }
-        let mut parts = Parts { division: by.clone(), generation: nodes.generation, sums: BTreeMap::new(), levels: BTreeMap::new() };
+        let (sums, levels) = (BTreeMap::new(), BTreeMap::new());
+        let mut parts = Parts { division: by.clone(), generation: nodes.generation, last_use: round, sums, levels };
         if by.has_empty_parts {
             nodes.by_name.iter().for_each(|(name, node)| parts.add(&node.view, self.on(name)));
         } else {
@@ -230,22 +236,22 @@ mod tests {
     fn check_kept(by: &Division) -> Parts {
         let mut nodes = nodes(&[("a", "x"), ("b", "y"), ("c", "y"), ("d", "z")]);
         let mut kept = Sums::default();
-        kept.divide(by, &nodes);
+        kept.divide(by, &nodes, 1);
         for (node, change) in [("a", 2), ("b", 1), ("c", 1), ("a", -1), ("b", -1), ("gone", 1), ("c", 3), ("a", -1)] {
             kept.add(node, change, &nodes);
             let mut computed = Sums::default();
             kept.by_node().into_iter().for_each(|(node, sum)| computed.add(node, sum, &nodes));
-            computed.divide(by, &nodes);
+            computed.divide(by, &nodes, 1);
             let (kept, computed) = (kept.parts(by).expect("divided"), computed.parts(by).expect("divided"));
             assert_eq!((&kept.sums, &kept.levels), (&computed.sums, &computed.levels), "{node} {change}");
         }
         let node = nodes.by_name.remove("c").expect("a node");
         nodes.generation += 1;
-        kept.divide(by, &nodes);
+        kept.divide(by, &nodes, 1);
         assert_eq!(kept.parts(by).expect("divided").of("y").unwrap_or(0), 0, "a node that is gone does not count");
         nodes.by_name.insert("c".to_owned(), node);
         nodes.generation += 1;
-        kept.divide(by, &nodes);
+        kept.divide(by, &nodes, 1);
         kept.divisions.remove(0)
     }
 
@@ -256,7 +262,7 @@ mod tests {
         let mut sums = Sums::default();
         [("a", 1), ("b", 2), ("c", 2)].into_iter().for_each(|(node, count)| sums.add(node, count, &nodes));
         assert_eq!(sums.count(), 3, "one for each node");
-        sums.divide(&by, &nodes);
+        sums.divide(&by, &nodes, 1);
         assert_eq!(sums.count(), 6, "and one for each zone");
         let parts = sums.parts(&by).expect("divided");
         let lowest = |part: &str, change: i64| parts.lowest(part, change);
@@ -268,7 +274,7 @@ mod tests {
         assert!(parts.has_any(view("a"), -1));
         let mut one = Sums::default();
         one.add("a", 1, &nodes);
-        one.divide(&by, &nodes);
+        one.divide(&by, &nodes, 1);
         let parts = one.parts(&by).expect("divided");
         assert_eq!(
             [("a", 0), ("a", -1), ("b", -1), ("b", 0)].map(|(node, change)| parts.has_any(view(node), change)),

@@ -60,7 +60,7 @@ impl Tallies {
         }
         if let Some(tally) = self.tallies.get_mut(pods.text()) {
             tally.last_use = self.round;
-            divisions.iter().for_each(|division| tally.sums.divide(division, nodes));
+            divisions.iter().for_each(|division| tally.sums.divide(division, nodes, self.round));
         }
     }
 

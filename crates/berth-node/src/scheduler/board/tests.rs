@@ -541,6 +541,18 @@ fn a_pod_keeps_away_from_the_pods_that_it_or_they_avoid() {
 }
 
 #[test]
+fn each_of_many_rules_about_the_same_pods_holds() {
+    let shy = (0..20).fold(shunning(pod("q", 1), "p", "zone"), |new, n| shunning(new, "p", &format!("rack-{n}")));
+    let apart = format!("q: 0/1 nodes are available: 1 {APART}.");
+    check(vec![in_zone("a", 1000, "x")], vec![placed(pod("p-1", 1), "a"), shy], &[&apart]);
+    let wish = |n: i32| spread("s", &format!("rack-{n}"), json!({"whenUnsatisfiable": "ScheduleAnyway"}));
+    let constraints: Vec<serde_json::Value> = [spread("s", "zone", json!({}))].into_iter().chain((0..20).map(wish)).collect();
+    let skewed = format!("s-2: 0/2 nodes are available: 1 Insufficient cpu, 1 {SKEWED}.");
+    let pods = vec![placed(pod("s-1", 1), "a"), with_spread(pod("s-2", 1), &constraints)];
+    check(vec![in_zone("a", 1000, "x"), in_zone("b", 0, "y")], pods, &[&skewed]);
+}
+
+#[test]
 fn preferred_terms_of_both_sides_decide_among_nodes() {
     let there = || vec![placed(pod("p-1", 1), "b"), placed(pod("p-2", 1), "c"), placed(pod("p-3", 1), "c")];
     let with = |new: PodInfo| there().into_iter().chain([new]).collect();
