@@ -125,7 +125,7 @@ impl Board {
         }
         if !pod.node_name.is_empty() {
             self.unqueue(&pod);
-            self.nominations.remove(&pod.uid);
+            self.forgo(&pod.uid);
             return self.place(&pod, &pod.node_name, true);
         }
         let scheduler = &pod.wishes().scheduler_name;
@@ -201,6 +201,8 @@ impl Board {
         self.nodes.by_name.remove(name);
         self.nodes.generation += 1;
         self.changes += 1;
+        // Pods are no longer spread over its part of the cluster, and claims that had selected it may have another node.
+        self.unpark();
         let is_there = |pod: &PodInfo| self.assignments.get(&pod.uid).is_some_and(|assignment| assignment.node == name);
         let stranded: Vec<Arc<PodInfo>> = self.mounting.iter().filter(|pod| is_there(pod)).cloned().collect();
         stranded.iter().for_each(|pod| self.give_back(pod));
@@ -309,6 +311,8 @@ impl Board {
         if self.assignments.get(&pod.uid).is_some_and(|assignment| !assignment.bound) && self.vacate(&pod.uid) {
             self.mounting.remove(&pod.uid);
             self.claims.release(pod);
+            // It may get another place, or may be deleted before it gets one.
+            self.unpark();
             self.waiting.insert(order(pod), Arc::clone(pod));
         }
     }
@@ -369,7 +373,11 @@ impl Board {
             }
             return Some(match self.find(&pod, &needs) {
                 Ok(Found { node, choices }) => {
+                    let gives_room = self.nominations.node_of(&pod.uid).is_some_and(|nominated| nominated != node);
                     self.nominations.remove(&pod.uid);
+                    if gives_room {
+                        self.unpark();
+                    }
                     self.place(&pod, &node, false);
                     if choices.is_empty() {
                         Placement::Node(pod, node)
@@ -487,6 +495,11 @@ impl Board {
         self.claims.change_uses(pod, 1);
         self.changes += 1;
         self.assignments.insert(pod.uid.clone(), Assignment { node: NodeName::shared(node), pod: Arc::clone(pod), bound });
+        // Other pods may fit where it was, or beside it.
+        let is_as_before = |old: &PodInfo| (&old.labels, &old.requests) == (&pod.labels, &pod.requests);
+        if before.is_some_and(|before| before.node != node || !is_as_before(&before.pod)) {
+            self.unpark();
+        }
     }
 
     /// Counts a pod with a node (1), or counts it no more (-1). Both can help pods that found no node.

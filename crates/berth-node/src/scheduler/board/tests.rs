@@ -208,6 +208,15 @@ fn a_failed_binding_gives_the_room_back() {
 }
 
 #[test]
+fn a_place_that_was_given_back_is_for_others_if_its_pod_is_deleted() {
+    let full = "p-2: 0/1 nodes are available: 1 Insufficient cpu.";
+    let mut board = check(vec![node("a", 100)], vec![pod("p-1", 100), pod("p-2", 100)], &["p-1@a", full]);
+    board.give_back(&Arc::new(pod("p-1", 100)));
+    board.remove_pod(&pod("p-1", 100));
+    assert_eq!(decided(&mut board), ["p-2@a"]);
+}
+
+#[test]
 fn a_node_seen_after_its_pods_counts_them() {
     let mut board = Board::default();
     board.set_pod(Arc::new(PodInfo { node_name: "a".into(), ..pod("p-1", 100) }));
@@ -667,6 +676,24 @@ fn a_static_volume_brings_its_pod_to_its_node() {
     board.set_volume(volume(json!({"namespace": "", "name": "data", "uid": "data"})));
     board.set_claim(bound("data"));
     assert_eq!(decided(&mut board), ["p-1@b", &why.replace("p-1", "p-2")]);
+}
+
+#[test]
+fn a_parked_pod_waits_again_when_a_placed_pod_or_the_nodes_change() {
+    let full = "p-2: 0/1 nodes are available: 1 Insufficient cpu.";
+    let mut board = check(vec![node("a", 100)], vec![placed(pod("p-1", 100), "a"), pod("p-2", 100)], &[full]);
+    board.set_pod(Arc::new(placed(pod("p-1", 0), "a")));
+    assert_eq!(decided(&mut board), ["p-2@a"], "a placed pod requests less");
+    let shy = format!("q: 0/1 nodes are available: 1 {APART}.");
+    let mut board = check(vec![node("a", 100)], vec![placed(pod("p-1", 1), "a"), shunning(pod("q", 1), "p", HOSTNAME)], &[&shy]);
+    board.set_pod(Arc::new(placed(PodInfo { labels: [("app", "r")].into(), ..pod("p-1", 1) }, "a")));
+    assert_eq!(decided(&mut board), ["q@a"], "a placed pod has other labels");
+    let skewed = format!("s-2: 0/2 nodes are available: 1 {SKEWED}, 1 node(s) were unschedulable.");
+    let cordoned = NodeView { unschedulable: true, ..in_zone("b", 1000, "y") };
+    let spread_pod = |name: &str| with_spread(pod(name, 1), &[spread("s", "zone", json!({}))]);
+    let mut board = check(vec![in_zone("a", 1000, "x"), cordoned], vec![spread_pod("s-1"), spread_pod("s-2")], &["s-1@a", &skewed]);
+    board.remove_node("b");
+    assert_eq!(decided(&mut board), ["s-2@a"], "pods are no longer spread over the node");
 }
 
 #[test]

@@ -121,6 +121,20 @@ fn a_restarted_scheduler_keeps_the_nominations_of_the_pods() {
 }
 
 #[test]
+fn room_is_for_others_when_the_pod_that_it_was_made_for_goes_elsewhere() {
+    let victim = ranked("v-1", 1, 1000);
+    let room = "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of v-1";
+    let mut board = preempted(&[("a", 1000)], vec![(victim.clone(), "a")], &[], room);
+    board.remove_pod(&victim);
+    board.set_node(Arc::new(node("a", 600)));
+    board.set_node(Arc::new(node("b", 1000)));
+    let only_a = Wishes { node_selector: BTreeMap::from([(HOSTNAME.to_owned(), "a".to_owned())]), ..Wishes::default() };
+    board.set_pod(Arc::new(PodInfo { wishes: wishing(only_a), ..ranked("a-rival", 100, 500) }));
+    let waits = "a-rival: 0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node affinity/selector.";
+    assert_eq!(decided(&mut board), [waits, "new@b", "a-rival@a"]);
+}
+
+#[test]
 fn a_higher_priority_takes_the_room_over() {
     let victim = ranked("v-1", 1, 1000);
     let room = "new: 0/1 nodes are available: 1 Insufficient cpu. room on a of v-1";
