@@ -131,11 +131,8 @@ impl Board {
         let scheduler = &pod.wishes().scheduler_name;
         let ours = scheduler.is_empty() || scheduler == DEFAULT_SCHEDULER;
         if !ours || pod.gated || pod.deleting {
-            if self.mounting.contains(&pod.uid) {
-                return self.remove_pod(&pod);
-            }
-            self.unqueue(&pod);
-            return self.forgo(&pod.uid);
+            // The server refuses to bind it, so it needs no place either.
+            return self.remove_pod(&pod);
         }
         // A pod that is about to be bound needs no second look, nor does a parked one that asks for what it asked before.
         if self.assignments.contains_key(&pod.uid) {

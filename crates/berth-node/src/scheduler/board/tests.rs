@@ -679,6 +679,15 @@ fn a_static_volume_brings_its_pod_to_its_node() {
 }
 
 #[test]
+fn a_pod_that_is_deleted_before_it_is_bound_is_not_placed_again() {
+    let mut board = check(vec![node("a", 100)], vec![pod("p-1", 100)], &["p-1@a"]);
+    board.set_pod(Arc::new(PodInfo { deleting: true, ..pod("p-1", 100) }));
+    board.give_back(&Arc::new(pod("p-1", 100)));
+    board.set_pod(Arc::new(pod("p-2", 100)));
+    assert_eq!(decided(&mut board), ["p-2@a"]);
+}
+
+#[test]
 fn a_parked_pod_waits_again_when_a_placed_pod_or_the_nodes_change() {
     let full = "p-2: 0/1 nodes are available: 1 Insufficient cpu.";
     let mut board = check(vec![node("a", 100)], vec![placed(pod("p-1", 100), "a"), pod("p-2", 100)], &[full]);
