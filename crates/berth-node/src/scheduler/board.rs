@@ -41,7 +41,7 @@ pub struct Board {
     assignments: Lookup<Uid, Assignment>,
     waiting: BTreeMap<Order, Arc<PodInfo>>,
     /// Pods for which no node was found; they wait again when anything changes that could help.
-    parked: BTreeMap<Uid, Arc<PodInfo>>,
+    parked: ByClaim,
     /// The sets of pods that parked pods wait for.
     watches: Watches,
     /// Pods that one of their claims holds up; they wait again when something happens to any of these.
@@ -142,14 +142,12 @@ impl Board {
             self.changes += 1;
         }
         self.nominations.hear(&pod);
-        match self.parked.get_mut(&pod.uid) {
+        if self.parked.get(&pod.uid).is_some_and(|parked| parked.asks_as(&pod)) {
             // What it waits for is the same, too.
-            Some(parked) if parked.asks_as(&pod) => *parked = pod,
-            _ => {
-                self.unqueue(&pod);
-                self.waiting.insert(order(&pod), pod);
-            }
+            return self.parked.insert(pod);
         }
+        self.unqueue(&pod);
+        self.waiting.insert(order(&pod), pod);
     }
 
     /// Takes in that a pod is gone, or holds nothing any more.
@@ -239,7 +237,9 @@ impl Board {
     /// Takes in a claim's new version.
     pub fn set_claim(&mut self, claim: Arc<ClaimView>) {
         let key = claim.meta.key();
-        self.claims.set_claim(claim);
+        if self.claims.set_claim(claim) {
+            self.give_users_back(&key);
+        }
         self.claim_changed(&key);
     }
 
@@ -252,20 +252,40 @@ impl Board {
 
     /// Takes in a volume's new version.
     pub fn set_volume(&mut self, volume: Arc<VolumeView>) {
-        self.claims.set_volume(volume);
-        self.volumes_changed();
+        let reserved = volume.reserved_for();
+        let before = self.claims.set_volume(volume).and_then(|old| old.reserved_for());
+        if reserved.is_none() {
+            self.volumes_changed();
+        }
+        before.iter().filter(|claim| Some(*claim) != reserved.as_ref()).for_each(|claim| self.give_users_back(claim));
+        before.iter().chain(&reserved).for_each(|claim| self.requeue_users(claim));
     }
 
     /// Takes in that a volume is gone.
     pub fn remove_volume(&mut self, volume: &VolumeView) {
-        self.claims.remove_volume(&volume.meta.name);
-        self.volumes_changed();
+        let chosen = self.claims.remove_volume(&volume.meta.name);
+        if let Some(claim) = volume.reserved_for().or(chosen) {
+            self.give_users_back(&claim);
+            self.requeue_users(&claim);
+        }
     }
 
     /// Lets pods wait again that use claims.
     fn volumes_changed(&mut self) {
-        let users: Vec<Arc<PodInfo>> = self.parked.values().filter(|pod| !pod.claims.is_empty()).cloned().collect();
+        let users: Vec<Arc<PodInfo>> = self.parked.iter().filter(|pod| !pod.claims.is_empty()).cloned().collect();
         users.into_iter().for_each(|pod| self.requeue(pod));
+    }
+
+    /// Lets pods wait again that use the claim.
+    fn requeue_users(&mut self, claim: &ObjectKey) {
+        self.parked.users(claim).into_iter().for_each(|pod| self.requeue(pod));
+    }
+
+    /// The claim does not get a volume on the chosen node: the pods that wait for it need another place.
+    fn give_users_back(&mut self, claim: &ObjectKey) {
+        let has_volume = self.claims.is_bound(claim);
+        let users = if has_volume { Vec::new() } else { self.mounting.users(claim) };
+        users.iter().for_each(|pod| self.give_back(pod));
     }
 
     /// Takes in a storage class' new version.
@@ -301,13 +321,13 @@ impl Board {
             self.waiting.insert(order(&pod), pod);
         }
         self.mounting.users(key).into_iter().for_each(|pod| _ = self.waiting.insert(order(&pod), pod));
+        self.requeue_users(key);
     }
 
     /// Reverts a decision that could not be executed. The pod waits again, unless it is bound or deleted by now.
     pub fn give_back(&mut self, pod: &Arc<PodInfo>) {
         if self.assignments.get(&pod.uid).is_some_and(|assignment| !assignment.bound) && self.vacate(&pod.uid) {
-            self.mounting.remove(&pod.uid);
-            self.claims.release(pod);
+            self.dismount(&pod.uid);
             // It may get another place, or may be deleted before it gets one.
             self.unpark();
             self.waiting.insert(order(pod), Arc::clone(pod));
@@ -398,7 +418,7 @@ impl Board {
 
     /// A claim of the pod cannot be used: the pod gives up its place, if it had one.
     fn hold(&mut self, pod: Arc<PodInfo>, why: &str) -> Placement {
-        if self.mounting.remove(&pod.uid).is_some() && self.vacate(&pod.uid) {
+        if self.dismount(&pod.uid) && self.vacate(&pod.uid) {
             self.unpark();
         }
         self.held.insert(Arc::clone(&pod));
@@ -412,7 +432,7 @@ impl Board {
         if !needs.delayed.is_empty() {
             return None;
         }
-        self.mounting.remove(&pod.uid);
+        self.dismount(&pod.uid);
         let assignment = self.assignments.get(&pod.uid)?;
         Some(Placement::Node(Arc::clone(pod), assignment.node.to_string()))
     }
@@ -451,7 +471,7 @@ impl Board {
             self.forgo(&pod.uid);
         }
         self.watches.insert(&pod, watched(&pod).iter());
-        self.parked.insert(pod.uid.clone(), Arc::clone(&pod));
+        self.parked.insert(Arc::clone(&pod));
         let Next::MakeRoom(room) = next else {
             if self.nominations.node_of(&pod.uid).is_none() && self.known_failure(&pod).is_none() {
                 self.failures.truncate(FAILURES_MAX - 1);
@@ -541,8 +561,15 @@ impl Board {
     fn unqueue(&mut self, pod: &PodInfo) {
         self.waiting.remove(&order(pod));
         self.unpark_one(&pod.uid);
-        self.mounting.remove(&pod.uid);
+        self.dismount(&pod.uid);
         self.held.remove(&pod.uid);
+    }
+
+    /// The pod waits for volumes no more; gives whether it did. What was chosen for its claims, and is not written, is free again.
+    fn dismount(&mut self, uid: &str) -> bool {
+        let Some(pod) = self.mounting.remove(uid) else { return false };
+        self.claims.release(&pod);
+        true
     }
 
     fn unpark_one(&mut self, uid: &str) {
@@ -559,8 +586,8 @@ impl Board {
 
     fn unpark(&mut self) {
         self.watches = Watches::default();
-        for pod in std::mem::take(&mut self.parked).into_values() {
-            self.waiting.insert(order(&pod), pod);
+        for pod in std::mem::take(&mut self.parked).iter() {
+            self.waiting.insert(order(pod), Arc::clone(pod));
         }
     }
 
@@ -585,7 +612,7 @@ impl Board {
         self.tallies.check(placed.clone(), &self.namespaces)?;
         self.placed_terms.check(placed, &self.nodes)?;
         let waiting = self.waiting.values().filter(|pod| !self.mounting.contains(&pod.uid));
-        let queued: BTreeSet<&str> = waiting.chain(self.parked.values()).chain(self.held.iter()).map(|pod| pod.uid.as_str()).collect();
+        let queued: BTreeSet<&str> = waiting.chain(self.parked.iter()).chain(self.held.iter()).map(|pod| pod.uid.as_str()).collect();
         self.assignments
             .unordered()
             .find(|(uid, _)| queued.contains(uid.as_str()))

@@ -72,7 +72,7 @@ pub enum ClaimChoice {
     Provision(Arc<ClaimView>),
 }
 
-/// Pods that something is to be done for when one of their claims changes.
+/// Pods, which can be found by the claims that they use.
 #[derive(Debug, Default)]
 pub(super) struct ByClaim {
     pods: BTreeMap<Uid, Arc<PodInfo>>,
@@ -100,6 +100,10 @@ impl ByClaim {
         Some(pod)
     }
 
+    pub(super) fn get(&self, uid: &str) -> Option<&Arc<PodInfo>> {
+        self.pods.get(uid)
+    }
+
     pub(super) fn contains(&self, uid: &str) -> bool {
         self.pods.contains_key(uid)
     }
@@ -115,29 +119,43 @@ impl ByClaim {
     }
 }
 
+/// Whether the pod uses the claim.
+fn uses(pod: &PodInfo, claim: &ObjectKey) -> bool {
+    pod.namespace == claim.namespace && pod.claims.iter().any(|name| *name == *claim.name)
+}
+
 fn keys(pod: &PodInfo) -> impl Iterator<Item = ObjectKey> + '_ {
     pod.claims.iter().map(|claim| ObjectKey::new(&pod.namespace, claim))
 }
 
 impl Claims {
-    pub(super) fn set_claim(&mut self, claim: Arc<ClaimView>) {
-        self.claims.insert(claim.key(), claim);
+    /// Gives whether its provisioner has given the selected node up: there can be no volume for it there.
+    pub(super) fn set_claim(&mut self, claim: Arc<ClaimView>) -> bool {
+        let is_without_node = claim.selected_node().is_none();
+        let old = self.claims.insert(claim.key(), claim);
+        is_without_node && old.is_some_and(|old| old.selected_node().is_some())
+    }
+
+    pub(super) fn is_bound(&self, key: &ObjectKey) -> bool {
+        self.claims.get(key).is_some_and(|claim| claim.is_bound())
     }
 
     pub(super) fn remove_claim(&mut self, key: &ObjectKey) {
         self.claims.remove(key);
     }
 
-    pub(super) fn set_volume(&mut self, volume: Arc<VolumeView>) {
+    /// Gives the version before.
+    pub(super) fn set_volume(&mut self, volume: Arc<VolumeView>) -> Option<Arc<VolumeView>> {
         if volume.claim_ref.is_some() {
             self.chosen.remove(&volume.meta.name);
         }
-        self.volumes.insert(volume.meta.name.clone(), volume);
+        self.volumes.insert(volume.meta.name.clone(), volume)
     }
 
-    pub(super) fn remove_volume(&mut self, name: &str) {
-        self.chosen.remove(name);
+    /// Gives the claim that it was chosen for, if it did not show that yet.
+    pub(super) fn remove_volume(&mut self, name: &str) -> Option<ObjectKey> {
         self.volumes.remove(name);
+        self.chosen.remove(name)
     }
 
     /// Gives whether claims of the class are bound otherwise than before.
@@ -248,7 +266,7 @@ impl Claims {
         is_node: impl Fn(&str) -> bool,
     ) -> Vec<Misfit> {
         let is_used = |claim: &ObjectKey| {
-            let changed: i64 = changes.iter().filter(|(other, _)| keys(other).any(|key| key == *claim)).map(|(_, by)| by).sum();
+            let changed: i64 = changes.iter().filter(|(other, _)| uses(other, claim)).map(|(_, by)| by).sum();
             self.uses.get(claim).copied().unwrap_or(0) + changed > 0
         };
         if needs.exclusive.iter().any(is_used) {

@@ -230,6 +230,12 @@ impl VolumeView {
         self.claim_ref.is_none() && self.phase == "Available" && !self.meta.deleting
     }
 
+    /// The claim that it is reserved for.
+    #[must_use]
+    pub fn reserved_for(&self) -> Option<ObjectKey> {
+        self.claim_ref.as_ref().map(|claim| ObjectKey::new(&claim.namespace, &claim.name))
+    }
+
     /// Whether it is reserved for this claim, by uid or, without a uid, by name.
     #[must_use]
     pub fn is_for(&self, claim: &ClaimView) -> bool {
