@@ -33,6 +33,10 @@ use std::{
 /// How many different pods without a node are remembered, so that others like them need no search of their own.
 const FAILURES_MAX: usize = 128;
 
+/// How many pods in a row can be searched for again before a pod of the same priority that was not searched for yet. So pods that fit nowhere hold up no
+/// others, however many they are and however often they wait again.
+const RETRIES_MAX: usize = 16;
+
 /// All that placing pods depends on. Fed with every change of pods and nodes, and with the scheduler's own decisions, which count at once.
 #[derive(Debug, Default)]
 pub struct Board {
@@ -40,6 +44,10 @@ pub struct Board {
     /// Where each pod is, or is about to be: uid to node.
     assignments: Lookup<Uid, Assignment>,
     waiting: BTreeMap<Order, Arc<PodInfo>>,
+    /// Those of the waiting pods that were not searched for yet.
+    fresh: BTreeSet<Order>,
+    /// How many pods were searched for again since the last fresh one.
+    retries: usize,
     /// Pods for which no node was found; they wait again when anything changes that could help.
     parked: ByClaim,
     /// The sets of pods that parked pods wait for.
@@ -146,8 +154,13 @@ impl Board {
             // What it waits for is the same, too.
             return self.parked.insert(pod);
         }
+        let order = order(&pod);
+        let was_tried = self.waiting.contains_key(&order) && !self.fresh.contains(&order);
         self.unqueue(&pod);
-        self.waiting.insert(order(&pod), pod);
+        if !was_tried {
+            self.fresh.insert(order.clone());
+        }
+        self.waiting.insert(order, pod);
     }
 
     /// Takes in that a pod is gone, or holds nothing any more.
@@ -374,7 +387,7 @@ impl Board {
 
     fn decide_next(&mut self) -> Option<Placement> {
         loop {
-            let (_, pod) = self.waiting.pop_first()?;
+            let pod = self.take_waiting()?;
             let needs = match self.claims.verdict(&pod) {
                 Verdict::Held { why } => return Some(self.hold(pod, &why)),
                 Verdict::Placeable(needs) => needs,
@@ -407,6 +420,16 @@ impl Board {
                 Err(nowhere) => self.park(pod, nowhere),
             });
         }
+    }
+
+    /// The next waiting pod.
+    fn take_waiting(&mut self) -> Option<Arc<PodInfo>> {
+        let (first, _) = self.waiting.first_key_value()?;
+        let (priority, ..) = first;
+        let fresh = self.fresh.first().filter(|(fresh, ..)| self.retries >= RETRIES_MAX && fresh == priority);
+        let next = fresh.unwrap_or(first).clone();
+        self.retries = if self.fresh.remove(&next) { 0 } else { self.retries.saturating_add(1) };
+        self.waiting.remove(&next)
     }
 
     /// Why the pod fits nowhere, if that is known of a pod like it, and nothing has changed since.
@@ -559,7 +582,9 @@ impl Board {
     }
 
     fn unqueue(&mut self, pod: &PodInfo) {
-        self.waiting.remove(&order(pod));
+        let order = order(pod);
+        self.waiting.remove(&order);
+        self.fresh.remove(&order);
         self.unpark_one(&pod.uid);
         self.dismount(&pod.uid);
         self.held.remove(&pod.uid);
@@ -611,6 +636,9 @@ impl Board {
         let placed = self.assignments.unordered().map(|(_, assignment)| (&*assignment.pod, assignment.node.as_str()));
         self.tallies.check(placed.clone(), &self.namespaces)?;
         self.placed_terms.check(placed, &self.nodes)?;
+        if let Some(order) = self.fresh.iter().find(|order| !self.waiting.contains_key(order)) {
+            return Err(Inconsistent(format!("pod {} is new and does not wait", order.4)));
+        }
         let waiting = self.waiting.values().filter(|pod| !self.mounting.contains(&pod.uid));
         let queued: BTreeSet<&str> = waiting.chain(self.parked.iter()).chain(self.held.iter()).map(|pod| pod.uid.as_str()).collect();
         self.assignments

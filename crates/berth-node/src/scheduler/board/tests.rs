@@ -780,6 +780,32 @@ fn a_parked_pod_waits_again_when_a_placed_pod_or_the_nodes_change() {
     assert_eq!(decided(&mut board), ["s-2@a"], "pods are no longer spread over the node");
 }
 
+/// Pods that fit nowhere, all different, wait again with each change: new pods are placed beside them.
+#[test]
+fn pods_that_fit_nowhere_hold_up_no_others() {
+    let mut board = Board::default();
+    board.set_node(Arc::new(node("a", 1000)));
+    (0..100).for_each(|n| board.set_pod(Arc::new(pod(&format!("large-{n:03}"), 2000 + n))));
+    assert_eq!(decided(&mut board).len(), 100);
+    let mut placed = Vec::new();
+    for n in 0..3 {
+        board.set_node(Arc::new(node("a", 1001 + n)));
+        board.set_pod(Arc::new(pod(&format!("small-{n}"), 1)));
+        let placements = board.decide(RETRIES_MAX + 1);
+        placed.extend(
+            placements
+                .iter()
+                .filter(|placement| matches!(placement, Placement::Node(..)))
+                .map(|placement| placement.pod().name.to_string()),
+        );
+    }
+    assert_eq!(placed, ["small-0", "small-1", "small-2"]);
+    let urgent = PodInfo { priority: 1, ..pod("urgent", 1) };
+    board.set_node(Arc::new(node("a", 1500)));
+    board.set_pod(Arc::new(urgent));
+    assert_eq!(board.decide(1)[0].pod().name, "urgent", "a higher priority still comes first");
+}
+
 #[test]
 fn parked_pods_like_each_other_are_searched_for_once() {
     let mut board = check(vec![node("a", 100)], vec![pod("p-1", 100)], &["p-1@a"]);
