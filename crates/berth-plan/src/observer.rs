@@ -394,9 +394,11 @@ impl Observer {
         // A finished pod still exists as an object, but uses no resources.
         let asks = || version.view().map(|info: PodInfo| info.requests).unwrap_or_default();
         let requests = if view.phase.is_finished() { Amounts::default() } else { asks() };
-        let owner = view.meta.controller().map(|owner| Uid::from(owner.uid.clone())).unwrap_or_default();
-        let set = self.sets.get(&owner).filter(|set| set.target.is_some());
-        let workload = self.tracked.iter().position(|tracked| tracked.id.kind != WorkloadKind::Deployment && tracked.uid == owner);
+        // A pod without a controller belongs to no workload, nor to one that is not created yet.
+        let uid = view.meta.controller().map(|owner| Uid::from(owner.uid.clone()));
+        let set = uid.as_ref().and_then(|uid| self.sets.get(uid)).filter(|set| set.target.is_some());
+        let is_own = |tracked: &TrackedWorkload| tracked.id.kind != WorkloadKind::Deployment && uid.as_ref() == Some(&tracked.uid);
+        let workload = self.tracked.iter().position(is_own);
         let (target, owner, revision) = match (set, workload) {
             (Some(set), _) => (set.target, set.name.clone(), set.name.clone()),
             (None, Some(index)) => {
@@ -410,7 +412,6 @@ impl Observer {
             (None, None) => (None, String::new(), String::new()),
         };
         let name = view.meta.name.to_string();
-        let uid = view.meta.controller().map(|owner| Uid::from(owner.uid.clone()));
         let is_other = |other: &TrackedOther| !view.phase.is_finished() && uid.as_ref() == Some(&other.uid);
         Pod {
             other: self.others.iter().position(is_other),

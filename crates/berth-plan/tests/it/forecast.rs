@@ -165,6 +165,17 @@ fn a_daemon_set_has_no_size_and_waits_for_deletions_by_hand() {
     assert!(why[0].contains("2 pods") && why[0].contains("deleted manually"), "{why:?}");
 }
 
+#[test]
+fn a_pod_without_a_controller_belongs_to_no_new_workload() {
+    let mut lone = pod("lone", ready("2026-03-01T10:00:05Z"));
+    lone["metadata"]["labels"] = json!({"app": "lone"});
+    lone["metadata"].as_object_mut().expect("a map").remove("ownerReferences");
+    for (set, pods) in [(stateful_set(2, &json!({})), 2), (daemon_set(&json!({})), 1)] {
+        let forecast = applied(vec![set], vec![node("n1"), lone.clone()]);
+        assert_eq!(forecast.workloads[0].pods.value, pods, "{}", text(&forecast, None));
+    }
+}
+
 fn job(annotations: &Value, spec: &Value) -> Value {
     let mut job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "work", "namespace": "default"}, "spec": spec});
     job["spec"]["template"] = json!({
