@@ -3,7 +3,7 @@
 
 use crate::{
     change::Change,
-    forecast::{OtherForecast, OtherOutcome, Peak},
+    forecast::{OtherForecast, OtherOutcome, Peak, TroubleKind},
 };
 use berth_api::{annotations::SIM_COMPLETES_AFTER, simulation::spread};
 use berth_identity::{ObjectKey, Uid};
@@ -52,6 +52,8 @@ pub(crate) struct TrackedOther {
     most: Peak<u32>,
     /// When it was first as it is to be.
     settled: Option<Duration>,
+    /// The kinds of problems that it has had.
+    pub(crate) troubles: BTreeSet<TroubleKind>,
 }
 
 /// Its present state.
@@ -78,7 +80,8 @@ impl Change {
 impl TrackedOther {
     pub(crate) fn new(kind: OtherKind, key: ObjectKey) -> Self {
         let view = LiveOther::Nothing;
-        Self { kind, key, uid: Uid::default(), view, created: 0, present: 0, most: Peak::default(), settled: None }
+        let (most, troubles) = (Peak::default(), BTreeSet::new());
+        Self { kind, key, uid: Uid::default(), view, created: 0, present: 0, most, settled: None, troubles }
     }
 
     /// `Job work`.
@@ -138,8 +141,8 @@ impl TrackedOther {
         &self.view
     }
 
-    /// The result, if nothing more happens after `progressed`. `causes` are the obstacles, as sentences.
-    pub(crate) fn forecast(&self, causes: Vec<String>, progressed: Duration) -> OtherForecast {
+    /// The result, if nothing more happens after `progressed`. `causes` finds the obstacles, as sentences.
+    pub(crate) fn forecast(&self, causes: impl FnOnce() -> Vec<String>, progressed: Duration) -> OtherForecast {
         OtherForecast {
             kind: self.kind.name(),
             namespace: self.key.namespace.to_string(),
@@ -150,9 +153,10 @@ impl TrackedOther {
         }
     }
 
-    fn outcome(&self, causes: Vec<String>, progressed: Duration) -> OtherOutcome {
+    fn outcome(&self, causes: impl FnOnce() -> Vec<String>, progressed: Duration) -> OtherOutcome {
         let after = self.settled.unwrap_or(progressed);
         let stuck = || {
+            let causes = causes();
             let why = if causes.is_empty() { vec!["its pods make no progress".to_owned()] } else { causes };
             OtherOutcome::Stuck { after: progressed, why }
         };

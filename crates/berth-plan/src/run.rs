@@ -285,7 +285,7 @@ fn finish(simulation: &Simulation, mut observer: Observer, found: Found<'_>) -> 
 fn others(simulation: &Simulation, observer: &mut Observer) -> Vec<OtherForecast> {
     let progressed = since(observer.began, observer.progressed);
     let all: Vec<OtherForecast> =
-        observer.others.iter().map(|other| other.forecast(causes_of_other(simulation, other), progressed)).collect();
+        observer.others.iter().map(|other| other.forecast(|| causes_of_other(simulation, other), progressed)).collect();
     for OtherForecast { kind, name, outcome, .. } in &all {
         match outcome {
             OtherOutcome::Failed { after, why } => {

@@ -48,9 +48,9 @@ impl Observer {
                 RejectedBy::Quota => TroubleKind::Quota,
                 RejectedBy::Server => TroubleKind::Refused,
             };
-            if let Some(other) = self.others.iter().find(|other| other.uid == rejection.about) {
-                let text = format!("{}: {}", other.title(), rejection.message);
-                self.trouble(kind, self.at(rejection.at), None, text);
+            if let Some(other) = self.others.iter().position(|other| other.uid == rejection.about) {
+                let text = format!("{}: {}", self.others[other].title(), rejection.message);
+                self.first_trouble_of_other(kind, self.at(rejection.at), other, text);
             }
             let Some(index) = self.workload_of(&rejection.about) else { continue };
             let whose = match self.sets.get(&rejection.about) {
@@ -71,11 +71,9 @@ impl Observer {
             }
             let other = self.pods.get(&uid).and_then(|pod| pod.other);
             if let Some(other) = other.filter(|_| event["reason"] == "FailedScheduling") {
-                let about = format!("no node fits a pod of {}: ", self.others[other].title());
-                if !self.troubles.iter().any(|known| known.text.starts_with(&about)) {
-                    let text = about + event["message"].as_str().unwrap_or_default();
-                    self.trouble(TroubleKind::Unschedulable, self.at(*time), None, text);
-                }
+                let message = event["message"].as_str().unwrap_or_default();
+                let text = format!("no node fits a pod of {}: {message}", self.others[other].title());
+                self.first_trouble_of_other(TroubleKind::Unschedulable, self.at(*time), other, text);
             }
             let Some(index) = self.workload_of(&uid) else { continue };
             let kind = match event["reason"].as_str().unwrap_or_default() {
@@ -98,6 +96,13 @@ impl Observer {
         let workload = Some(&self.tracked[index].id);
         if !self.troubles.iter().any(|known| known.kind == kind && known.about.as_ref() == workload && known.text.starts_with(&about)) {
             self.trouble(kind, at, Some(index), about + message);
+        }
+    }
+
+    /// The same for a Job or a ReplicationController.
+    fn first_trouble_of_other(&mut self, kind: TroubleKind, at: Duration, other: usize, text: String) {
+        if self.others[other].troubles.insert(kind) {
+            self.trouble(kind, at, None, text);
         }
     }
 

@@ -218,6 +218,11 @@ fn a_job_that_fails_and_one_that_a_quota_keeps_from_its_pods_are_problems() {
     let forecast = applied(vec![job(&json!({}), &json!({}))], vec![quota, deployment(2, &json!({}))]);
     assert!(matches!(forecast.others[0].outcome, OtherOutcome::Stuck { .. }), "{}", text(&forecast, None));
     assert!(forecast.failures(&[Failure::Quota])[0].starts_with("Job work: "), "{:?}", forecast.troubles);
+    let mut small = node("n1");
+    small["status"]["allocatable"]["pods"] = json!("1");
+    let forecast = applied(vec![job(&json!({}), &json!({"parallelism": 3}))], vec![small]);
+    let failures = forecast.failures(&[Failure::Unschedulable]);
+    assert!(failures.len() == 1 && failures[0].starts_with("no node fits a pod of Job work: "), "{failures:?}");
 }
 
 #[test]
