@@ -3,7 +3,7 @@
 use super::Kind;
 
 /// A scheduler's messages about nodes, with the kind of each cause. Source: the reasons of kube-scheduler's filter plug-ins.
-const TEXTS: [(&str, Kind); 19] = [
+const TEXTS: [(&str, Kind); 20] = [
     ("Insufficient ", Kind::UnschedulableResources),
     ("Too many pods", Kind::UnschedulableResources),
     ("free ports", Kind::UnschedulableResources),
@@ -13,6 +13,7 @@ const TEXTS: [(&str, Kind); 19] = [
     ("had no available volume zone", Kind::UnschedulableVolume),
     ("didn't find available persistent volumes", Kind::UnschedulableVolume),
     ("ReadWriteOncePod", Kind::UnschedulableVolume),
+    ("unbound immediate PersistentVolumeClaims", Kind::UnschedulableVolume),
     ("not have enough free storage", Kind::UnschedulableVolume),
     ("untolerated taint", Kind::UnschedulableTaint),
     ("node(s) were unschedulable", Kind::UnschedulableCordoned),
@@ -31,10 +32,6 @@ const TEXTS: [(&str, Kind); 19] = [
 /// `no new claims to deallocate, ` before the result of preemption. The scheduler checks claims before any node:
 /// `persistentvolumeclaim "data" not found`, `pod has unbound immediate PersistentVolumeClaims`.
 pub(super) fn kind(message: &str) -> Kind {
-    let message = first_sentence(message);
-    if message.to_ascii_lowercase().contains("persistentvolumeclaim") {
-        return Kind::UnschedulableVolume;
-    }
     let mut counts = std::collections::BTreeMap::<Kind, u64>::new();
     for (nodes, text) in misfits(message) {
         let Some((_, kind)) = TEXTS.iter().find(|(part, _)| text.contains(part)) else { continue };
@@ -42,7 +39,12 @@ pub(super) fn kind(message: &str) -> Kind {
         *count = count.saturating_add(nodes);
     }
     let most = counts.values().copied().max();
-    counts.into_iter().find(|(_, count)| Some(*count) == most).map_or(Kind::Unschedulable, |(kind, _)| kind)
+    let is_about_claims = || first_sentence(message).to_ascii_lowercase().contains("persistentvolumeclaim");
+    match counts.into_iter().find(|(_, count)| Some(*count) == most) {
+        Some((kind, _)) => kind,
+        None if is_about_claims() => Kind::UnschedulableVolume,
+        None => Kind::Unschedulable,
+    }
 }
 
 /// A scheduler's reasons, each with the number of nodes that have it: `1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}`.
@@ -83,6 +85,12 @@ mod tests {
             ("0/3 nodes are available: 3 node(s) didn't match PersistentVolume's node affinity.", Kind::UnschedulableVolume),
             ("0/3 nodes are available: 3 node(s) didn't satisfy plugin(s) [NodeAffinity].", Kind::UnschedulableAffinity),
             ("0/3 nodes are available: 3 node(s) didn't match pod affinity rules.", Kind::UnschedulableAffinity),
+            (
+                "0/3 nodes are available: 1 node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by \
+                 another pod, 2 Insufficient cpu.",
+                Kind::UnschedulableResources,
+            ),
+            ("0/3 nodes are available: 3 pod has unbound immediate PersistentVolumeClaims.", Kind::UnschedulableVolume),
             ("0/3 nodes are available: 3 node(s) were unschedulable.", Kind::UnschedulableCordoned),
             ("0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.", Kind::UnschedulableAffinity),
             ("0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.", Kind::UnschedulableAffinity),
