@@ -174,29 +174,45 @@ struct Block {
     bytes: Vec<u8>,
 }
 
-/// The blocks of a text. What is before, between and after them is skipped, and so are blocks that cannot be read.
+/// The blocks of a text. What is before, between and after them is skipped, and so are blocks that cannot be read. An end belongs to the last
+/// begin before it, so each line is read once.
 ///
 /// Source: Go `encoding/pem`.
 fn blocks(text: &[u8]) -> impl Iterator<Item = Block> + '_ {
-    let text = String::from_utf8_lossy(text).into_owned();
-    let lines: Vec<String> = text.lines().map(|line| line.trim_end().to_owned()).collect();
-    let mut at = 0;
+    let mut lines = text.split(|byte| *byte == b'\n').scan(0, |end, line| {
+        let start = *end;
+        *end += line.len() + 1;
+        Some((start, line.trim_ascii_end()))
+    });
+    let mut begun: Option<(usize, &[u8])> = None;
     std::iter::from_fn(move || {
-        while at < lines.len() {
-            let begins = lines[at].strip_prefix("-----BEGIN ").and_then(|rest| rest.strip_suffix("-----"));
-            at += 1;
-            let Some(label) = begins else { continue };
-            let end = format!("-----END {label}-----");
-            let Some(length) = lines[at..].iter().position(|line| *line == end) else { continue };
-            let content = &lines[at..at + length];
-            let headers = content.iter().position(|line| !line.contains(':')).unwrap_or(length);
-            let encoded: String = content[headers..].iter().map(|line| line.trim()).collect();
-            let Some(bytes) = decode_base64(&encoded) else { continue };
-            at += length + 1;
-            return Some(Block { label: label.to_owned(), has_headers: 0 < headers, bytes });
+        for (start, line) in lines.by_ref() {
+            if let Some(label) = label(line, b"-----BEGIN ") {
+                begun = Some((start + line.len(), label));
+            } else if let Some(end) = label(line, b"-----END ") {
+                let Some((from, label)) = begun.take().filter(|(_, label)| *label == end) else { continue };
+                if let Some(block) = Block::read(label, &text[from..start]) {
+                    return Some(block);
+                }
+            }
         }
         None
     })
+}
+
+fn label<'t>(line: &'t [u8], prefix: &[u8]) -> Option<&'t [u8]> {
+    line.strip_prefix(prefix)?.strip_suffix(b"-----")
+}
+
+impl Block {
+    /// Headers precede the encoded bytes.
+    fn read(label: &[u8], content: &[u8]) -> Option<Self> {
+        let lines = || content.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
+        let headers = lines().take_while(|line| line.contains(&b':')).count();
+        let encoded: Vec<u8> = lines().skip(headers).flatten().copied().collect();
+        let bytes = decode_base64(std::str::from_utf8(&encoded).ok()?)?;
+        Some(Self { label: String::from_utf8_lossy(label).into_owned(), has_headers: 0 < headers, bytes })
+    }
 }
 
 /// Standard base64 with its padding.
@@ -239,6 +255,45 @@ mod tests {
             changed[at] ^= 0xff;
             let _ = CertificateRequest::read(&changed);
         }
+    }
+
+    fn element(tag: &[u8], content: &[u8]) -> Vec<u8> {
+        [tag, &[u8::try_from(content.len()).expect("short")], content].concat()
+    }
+
+    /// A request of a subject with one organization. Nothing else in it is right.
+    fn of_organization(value: &[u8]) -> Option<Vec<String>> {
+        let attribute = element(&[der::SEQUENCE], &[element(&[der::IDENTIFIER], ORGANIZATION), value.to_vec()].concat());
+        let subject = element(&[der::SEQUENCE], &element(&[der::SET], &attribute));
+        let info = element(&[der::SEQUENCE], &[element(&[2], &[0]), subject, element(&[der::SEQUENCE], &[])].concat());
+        let whole = element(&[der::SEQUENCE], &[info, element(&[der::SEQUENCE], &[]), element(&[3], &[0])].concat());
+        CertificateRequest::read(&whole).map(|request| request.organizations)
+    }
+
+    /// Another reader would find the name `system:masters` in each of them.
+    #[test]
+    fn a_name_that_another_reader_could_read_differently_is_rejected() {
+        let name = b"system:masters";
+        assert_eq!(of_organization(&element(&[0x0c], name)), Some(vec!["system:masters".to_owned()]));
+        for tag in [&[0x1f, 0x0f][..], &[0x1f, 0x81, 0x0f], &[0xdf, 0x0f], &[0x0c, 0x81], &[0x0c, 0x82, 0]] {
+            assert_eq!(of_organization(&element(tag, name)), None, "{tag:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_belongs_to_the_last_begin_before_it() {
+        let begin = "-----BEGIN CERTIFICATE REQUEST-----\n";
+        let request = CertificateRequest::parse(REQUEST.as_bytes()).expect("a request");
+        // Minutes of work, if each begin was compared with each line after it.
+        for before in [begin.repeat(200_000), "-----BEGIN A-----\n-----END B-----\n".repeat(100_000)] {
+            assert_eq!(CertificateRequest::parse(format!("{before}{REQUEST}").as_bytes()), Ok(request.clone()));
+        }
+        let windows = REQUEST.replace('\n', "\r\n");
+        assert_eq!(CertificateRequest::parse(windows.as_bytes()), Ok(request));
+        assert_eq!(
+            CertificateRequest::parse(format!("{begin}{}", REQUEST.replace("END CERTIFICATE REQUEST", "END X")).as_bytes()),
+            Err(RequestError::Block)
+        );
     }
 
     #[test]

@@ -8,6 +8,8 @@ pub(super) const IDENTIFIER: u8 = 0x06;
 pub(super) const OCTETS: u8 = 0x04;
 const UTC_TIME: u8 = 0x17;
 const GENERALIZED_TIME: u8 = 0x18;
+/// The bits of a tag that has more bytes.
+const LONG_TAG: u8 = 0x1f;
 /// Most bytes of a length.
 const LENGTH_BYTES_MAX: usize = 4;
 
@@ -44,15 +46,20 @@ pub(super) fn parts(mut content: &[u8]) -> Option<Vec<Element<'_>>> {
     Some(elements)
 }
 
-/// The first element, and the bytes after it. Tags have one byte: these structures have no others.
+/// The first element, and the bytes after it. Tags have one byte, and lengths are in their shortest form: another reader must find the same
+/// elements, because it decides whom a certificate names.
 fn first(bytes: &[u8]) -> Option<(Element<'_>, &[u8])> {
     let [tag, length, after @ ..] = bytes else { return None };
+    if tag & LONG_TAG == LONG_TAG {
+        return None;
+    }
     let (length, after) = if *length < 0x80 {
         (usize::from(*length), after)
     } else {
         let count = usize::from(length & 0x7f);
         let (length, after) = after.split_at_checked(count).filter(|_| (1..=LENGTH_BYTES_MAX).contains(&count))?;
-        (length.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte)), after)
+        let shortest = Some(length).filter(|length| if count == 1 { 0x80 <= length[0] } else { length[0] != 0 })?;
+        (shortest.iter().fold(0, |sum, byte| (sum << 8) | usize::from(*byte)), after)
     };
     let (content, rest) = after.split_at_checked(length)?;
     let whole = &bytes[..bytes.len() - rest.len()];
