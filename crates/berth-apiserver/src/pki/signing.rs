@@ -37,6 +37,9 @@ pub enum SignError {
     /// Keys of other kinds than RSA and the curves P-256 and P-384.
     #[error("keys of this kind are not supported: use RSA, or the curve P-256 or P-384")]
     Key,
+    /// The API server would read another user or other groups in the certificate than the request was judged by.
+    #[error("the subject is malformed")]
+    Subject,
     /// A name or the CA is unusable.
     #[error("could not sign the certificate")]
     Make(#[from] rcgen::Error),
@@ -56,7 +59,13 @@ impl Authority {
         let key = PublicKey::of(&wanted.request.public_key).ok_or(SignError::Key)?;
         let unnamed = self.params(wanted)?.signed_by(&key, &self.issuer)?;
         let signed = x509::with_name(unnamed.der(), &wanted.request.subject, |body| self.issuer.key().sign(body));
-        Ok(pem(&signed.ok_or(rcgen::Error::CouldNotParseCertificate)??))
+        let signed = signed.ok_or(SignError::Subject)??;
+        let subject = x509::subject(&signed).ok_or(SignError::Subject)?;
+        let CertificateRequest { common_name, organizations, .. } = wanted.request;
+        if subject.common_name != *common_name || subject.organizations != *organizations {
+            return Err(SignError::Subject);
+        }
+        Ok(pem(&signed))
     }
 
     fn params(&self, wanted: &Wanted<'_>) -> Result<CertificateParams, rcgen::Error> {
@@ -172,6 +181,20 @@ mod tests {
         assert_eq!(x509::public_key_info(&der), Some(request.public_key));
         let trusts = client_verifier(&ca.certificate).expect("an authority");
         trusts.verify_client_cert(&der, &[], unix_time(at("2026-06-02T00:00:00Z"))).expect("it signs in");
+    }
+
+    #[test]
+    fn no_certificate_names_another_user_or_group_than_its_request() {
+        let now = at("2026-06-01T00:00:00Z");
+        let authority = Authority::of(&make_authority(now).expect("an authority"), now).expect("usable");
+        let request = CertificateRequest::parse(REQUEST.as_bytes()).expect("a request");
+        let other_user = CertificateRequest { common_name: "john".to_owned(), ..request.clone() };
+        let other_groups = CertificateRequest { organizations: vec!["dev".to_owned()], ..request.clone() };
+        let no_name = CertificateRequest { subject: vec![1, 2, 3], ..request };
+        for request in [other_user, other_groups, no_name] {
+            let wanted = Wanted { request: &request, usages: &[], validity: (now, at("2027-01-01T00:00:00Z")), serial: [1; SERIAL_BYTES] };
+            assert!(matches!(authority.sign(&wanted), Err(SignError::Subject)), "{request:?}");
+        }
     }
 
     #[test]
