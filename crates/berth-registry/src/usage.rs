@@ -21,6 +21,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use std::{collections::BTreeMap, sync::Arc};
 
+/// The API group.
+pub const GROUP: &str = "metrics.k8s.io";
 /// The number of pods that are decoded before other tasks run: about a millisecond of work.
 const PIECE_PODS: usize = 64;
 /// The time of a measurement. Simulated usage is exact at any moment, but clients compute with the window of metrics-server.

@@ -9,6 +9,8 @@ use crate::{
     query::Query,
     status::Refusal,
 };
+use berth_api::k8s_openapi::api::core::v1::Pod;
+use berth_registry::{resource::of, usage};
 use hyper::{
     Method,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT},
@@ -32,7 +34,7 @@ pub(super) fn is_short(head: &Parts, route: &Route<'_>) -> bool {
     let header = |name| head.headers.get(name).and_then(|value| value.to_str().ok());
     match head.method {
         Method::GET => {
-            let is_object = at.name.is_some() && at.subresource.is_none() && !at.legacy_watch;
+            let is_object = at.name.is_some() && at.subresource.is_none() && !at.legacy_watch && !is_usage(at);
             let query = Query::parse(head.uri.query());
             let is_indented = || query.has("pretty") || negotiate::is_indented(None, header(USER_AGENT));
             is_object && negotiate::accept(header(ACCEPT)).is_none_or(|accepted| accepted == negotiate::PLAIN) && !is_indented()
@@ -70,9 +72,21 @@ fn level(method: &Method, user: &User, route: &Route<'_>) -> Level {
 async fn seats(exchange: &Exchange<'_>, route: &Route<'_>) -> usize {
     let body = seats_of_body(exchange);
     match route {
-        Route::Resource(at) if at.name.is_none() && *exchange.method != Method::POST => body.max(seats_of_collection(exchange, at).await),
+        Route::Resource(at) if reads_collection(at) && *exchange.method != Method::POST => {
+            body.max(seats_of_collection(exchange, at).await)
+        }
         _ => body,
     }
+}
+
+/// Whether the objects are computed from the stored pods.
+fn is_usage(at: &ResourcePath<'_>) -> bool {
+    *at.resource.group == *usage::GROUP
+}
+
+/// Whether a request reads many objects. The usage of one node is that of its pods.
+fn reads_collection(at: &ResourcePath<'_>) -> bool {
+    at.name.is_none() || (is_usage(at) && at.namespace.is_none())
 }
 
 /// Returns the seats for the announced length. Without one, the body may have the maximum size.
@@ -87,8 +101,13 @@ fn seats_of_body(exchange: &Exchange<'_>) -> usize {
 /// Returns the seats for the objects that are read, in all namespaces, because selectors test every one.
 async fn seats_of_collection(exchange: &Exchange<'_>, at: &ResourcePath<'_>) -> usize {
     let Some(resource) = exchange.resources.find(&at.resource) else { return 1 };
-    let objects = exchange.shared.registry.count(resource).await;
-    limited(&exchange.query, objects).div_ceil(OBJECTS_PER_SEAT).min(SEATS_MAX)
+    let objects = if is_usage(at) {
+        // A page of nodes reads the pods of all nodes.
+        exchange.shared.registry.count(of::<Pod>()).await
+    } else {
+        limited(&exchange.query, exchange.shared.registry.count(resource).await)
+    };
+    objects.div_ceil(OBJECTS_PER_SEAT).min(SEATS_MAX)
 }
 
 /// Returns the number of objects that are read. A page of a plain list at the newest revision reads only its own
@@ -121,6 +140,8 @@ mod tests {
             ("GET", object, vec![("accept", "text/plain")], true),
             ("POST", collection, vec![("content-length", "9"), ("content-type", "application/YAML")], false),
             ("GET", "/api/v1/namespaces/default/pods/p/log", vec![], false),
+            ("GET", "/apis/metrics.k8s.io/v1beta1/nodes/n", vec![], false),
+            ("GET", "/apis/metrics.k8s.io/v1beta1/namespaces/default/pods/p", vec![], false),
             ("GET", "/api/v1/watch/namespaces/default/pods/p", vec![], false),
             ("GET", collection, vec![], false),
             ("GET", "/openapi/v2", vec![], false),
