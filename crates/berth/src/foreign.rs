@@ -54,7 +54,15 @@ impl Layout for Foreign {
 fn own_form(resource: &Resource, value: &[u8]) -> Option<Vec<u8>> {
     let json = if value.starts_with(PROTOBUF) { to_json(value, JSON_BYTES_MAX).ok()? } else { types_first(value)? };
     let json = if resource.plural() == "statefulsets" { with_types_of_claims(&json)? } else { json };
-    resource.rules.decode_stored(&json).is_ok().then_some(json)
+    let is_own = |json: &[u8]| resource.rules.decode_stored(json).is_ok();
+    if is_own(&json) { Some(json) } else { in_stored_version(resource, &json).filter(|json| is_own(json)) }
+}
+
+/// The JSON of an object in the version that berth stores. Older kube-apiservers stored some kinds in another one.
+fn in_stored_version(resource: &Resource, json: &[u8]) -> Option<Vec<u8>> {
+    let object: Value = serde_json::from_slice(json).ok()?;
+    let converted = resource.rules.convert(&object, object["apiVersion"].as_str()?, resource.stored_api_version())?;
+    types_first(converted.to_string().as_bytes())
 }
 
 /// The JSON of a StatefulSet with `apiVersion` and `kind` in its claim templates. Upstream stores them without these fields, and adds the
@@ -293,6 +301,18 @@ mod tests {
         let template = &set["spec"]["volumeClaimTemplates"][0];
         assert_eq!((&template["apiVersion"], &template["kind"]), (&"v1".into(), &"PersistentVolumeClaim".into()));
         assert!(json.starts_with(OWN));
+    }
+
+    #[test]
+    fn an_autoscaler_that_upstream_stored_in_the_first_version_is_understood() {
+        let value = r#"{"kind":"HorizontalPodAutoscaler","apiVersion":"autoscaling/v1","metadata":{"name":"b","namespace":"a"},
+            "spec":{"maxReplicas":3,"scaleTargetRef":{"kind":"Deployment","name":"d"},"targetCPUUtilizationPercentage":60}}"#;
+        let Decoded::Converted(json) = understood("/registry/horizontalpodautoscalers/a/b", value.as_bytes()) else {
+            panic!("it is understood")
+        };
+        let object: Value = serde_json::from_slice(&json).expect("JSON");
+        assert_eq!(object["apiVersion"], "autoscaling/v2");
+        assert_eq!(object.pointer("/spec/metrics/0/resource/target/averageUtilization"), Some(&60.into()));
     }
 
     #[test]
