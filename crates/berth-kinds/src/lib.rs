@@ -23,5 +23,6 @@ pub use definition::{Cell, Column, Definition, Form, Names, ScalePaths, Selectab
 pub use document::Document;
 pub use json_path::{JsonPath, JsonPathError};
 pub use kind::{Kind, KindVersion, Published};
+pub use reading::encode;
 pub use strategy::Strategy;
 pub use structural::{Additional, Components, DEPTH_MAX, FAULTS_MAX, ListType, MapType, Pattern, SharedTypes, Structural, Type, Values};

@@ -47,7 +47,8 @@ pub(crate) fn stored(wanted: Wanted<'_>, bytes: &[u8]) -> Result<Content, Decode
 }
 
 /// The JSON of an object: type first, then the other members sorted.
-pub(crate) fn encode(value: &Value) -> Vec<u8> {
+#[must_use]
+pub fn encode(value: &Value) -> Vec<u8> {
     let text = |name: &str| Value::from(value.get(name).and_then(Value::as_str).unwrap_or_default());
     let mut out = format!("{{\"apiVersion\":{},\"kind\":{}", text("apiVersion"), text("kind")).into_bytes();
     let members = value.as_object().into_iter().flatten().filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind"));

@@ -1,6 +1,7 @@
 //! Objects that are computed for each request, and never stored.
 
 use crate::{ApiError, Collection, List, ListOptions, Registry, filter::Filter, header, key};
+use berth_kinds::encode;
 use berth_store::{Entry, Revision};
 use serde_json::Value;
 use std::sync::Arc;
@@ -20,7 +21,7 @@ impl Registry {
 
 fn entry(at: &Collection, object: &Value) -> Entry {
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let value = bytes::Bytes::from(encoded(object));
+    let value = bytes::Bytes::from(encode(object));
     let header = header::read(&at.resource.selectable_fields, &value);
     Entry {
         key: key::key_of(&at.resource, at.namespace.as_deref(), name),
@@ -29,15 +30,4 @@ fn entry(at: &Collection, object: &Value) -> Entry {
         create_revision: Revision(0),
         mod_revision: Revision(0),
     }
-}
-
-/// The JSON of an object: type first, as encoders require.
-fn encoded(object: &Value) -> String {
-    let mut out = format!("{{\"apiVersion\":{},\"kind\":{}", object["apiVersion"], object["kind"]);
-    let members = object.as_object().into_iter().flatten().filter(|(member, _)| !matches!(member.as_str(), "apiVersion" | "kind"));
-    for (member, value) in members {
-        out.push_str(&format!(",{}:{value}", Value::from(member.as_str())));
-    }
-    out.push('}');
-    out
 }

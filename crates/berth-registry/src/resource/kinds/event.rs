@@ -16,6 +16,7 @@ use berth_api::{
         apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta, Time},
     },
 };
+use berth_kinds::encode;
 use bytes::Bytes;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -124,14 +125,7 @@ fn renamed(event: Value, api_version: &str, name: impl Fn(&str) -> Option<&'stat
         None if member == "apiVersion" => (member, api_version.into()),
         None => (member, value),
     };
-    // Members are sorted, so `apiVersion` is first, but `kind` is not second, as encoders require.
-    let members: Map<String, Value> = members.into_iter().map(rename).collect();
-    let mut out = format!("{{\"apiVersion\":\"{api_version}\",\"kind\":\"Event\"").into_bytes();
-    for (member, value) in members.iter().filter(|(member, _)| !matches!(member.as_str(), "apiVersion" | "kind")) {
-        out.extend_from_slice(format!(",{}:{value}", Value::from(member.as_str())).as_bytes());
-    }
-    out.push(b'}');
-    out.into()
+    encode(&members.into_iter().map(rename).collect::<Map<_, _>>().into()).into()
 }
 
 const EVENT_COLUMNS: &[Column] = &[

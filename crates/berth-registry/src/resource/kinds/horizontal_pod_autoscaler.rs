@@ -13,7 +13,10 @@ use berth_api::{
         apimachinery::pkg::api::resource::Quantity,
     },
 };
-use berth_kinds::built_in::{autoscaler_to_v1, autoscaler_to_v2, horizontal_pod_autoscaler_v1};
+use berth_kinds::{
+    built_in::{autoscaler_to_v1, autoscaler_to_v2, horizontal_pod_autoscaler_v1},
+    encode,
+};
 use bytes::Bytes;
 use jiff::Timestamp;
 use schemars::SchemaGenerator;
@@ -68,24 +71,13 @@ impl StoredForm for AsV2 {
 
     fn show(&self, stored: &[u8]) -> Result<Option<Bytes>, FormError> {
         let stored: Value = from_json(stored).map_err(|_| FormError::NoAutoscaler)?;
-        Ok(Some(encoded(&autoscaler_to_v1(stored)).into()))
+        Ok(Some(encode(&autoscaler_to_v1(stored)).into()))
     }
 }
 
 /// An object of `autoscaling/v1` as a type.
 fn read_v1(autoscaler: &dyn Object) -> Option<HorizontalPodAutoscaler> {
     decode_tree(&autoscaler_to_v2(autoscaler.to_value())).ok()
-}
-
-/// The JSON of an object: type first, as encoders require.
-fn encoded(object: &Value) -> Vec<u8> {
-    let mut out = format!("{{\"apiVersion\":{},\"kind\":{}", object["apiVersion"], object["kind"]).into_bytes();
-    let members = object.as_object().into_iter().flatten().filter(|(member, _)| !matches!(member.as_str(), "apiVersion" | "kind"));
-    for (member, value) in members {
-        out.extend_from_slice(format!(",{}:{value}", Value::from(member.as_str())).as_bytes());
-    }
-    out.push(b'}');
-    out
 }
 
 /// A version that knows the other one.
