@@ -199,18 +199,18 @@ impl ObjectStrategy for Document {
         }
     }
 
-    fn prepare_create(&mut self, _: &FeatureGates) {
+    fn prepare_create(&mut self, gates: &FeatureGates) {
         if self.kind.version().status {
             self.content.members_mut().remove("status");
             self.normalize();
         }
         if let Some(strategy) = self.strategy() {
-            strategy.prepare_create(&mut self.content);
+            strategy.prepare_create(&mut self.content, gates);
         }
     }
 
     /// Of a custom resource, `/status` writes the status alone. Of upstream's own kinds, also metadata.
-    fn prepare_update(&mut self, old: &dyn Object, subresource: Option<Subresource>, _: &FeatureGates) {
+    fn prepare_update(&mut self, old: &dyn Object, subresource: Option<Subresource>, gates: &FeatureGates) {
         let old = Self::same_kind(old);
         match subresource {
             Some(subresource @ (Subresource::Status | Subresource::Approval)) => self.prepare_status(old, subresource),
@@ -220,7 +220,7 @@ impl ObjectStrategy for Document {
                     self.take("status", old);
                 }
                 if let Some(strategy) = self.strategy() {
-                    strategy.prepare_update(&mut self.content, &old.content);
+                    strategy.prepare_update(&mut self.content, &old.content, gates);
                 }
             }
         }

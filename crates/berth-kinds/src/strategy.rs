@@ -1,7 +1,7 @@
 //! The rules of a kind that a schema cannot express.
 
 use crate::Content;
-use berth_api::{FieldError, Subresource};
+use berth_api::{FeatureGates, FieldError, Subresource};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// A few rules of one kind, in code. A custom resource has none. Each method has the result of a kind without such rules.
@@ -10,10 +10,10 @@ pub trait Strategy: Send + Sync + 'static {
     fn default(&self, _object: &mut Content) {}
 
     /// Before validation of a create. The status has been cleared.
-    fn prepare_create(&self, _object: &mut Content) {}
+    fn prepare_create(&self, _object: &mut Content, _gates: &FeatureGates) {}
 
     /// Before validation of an update. What the endpoint cannot change has been taken from `old`.
-    fn prepare_update(&self, _object: &mut Content, _old: &Content) {}
+    fn prepare_update(&self, _object: &mut Content, _old: &Content, _gates: &FeatureGates) {}
 
     /// Before validation of a write to `/status`. All but metadata and status has been taken from `old`.
     fn prepare_status_update(&self, _object: &mut Content, _old: &Content) {}

@@ -3,7 +3,7 @@
 use super::values::{at, list, native, spec, text};
 use crate::{Cell, Column, Content, Definition, JsonPath, Names, SelectableField, Strategy, Version};
 use berth_api::{
-    FieldError, ObjectRules, Path, Scope, Subresource,
+    FeatureGates, FieldError, ObjectRules, Path, Scope, Subresource,
     certificates::{CertificateRequest, check_certificates},
     faults::Faults,
     names::{check_dns_label, check_dns_subdomain},
@@ -133,7 +133,7 @@ struct Requests;
 
 impl Strategy for Requests {
     /// What the author asks for stays as it was.
-    fn prepare_update(&self, request: &mut Content, old: &Content) {
+    fn prepare_update(&self, request: &mut Content, old: &Content, _: &FeatureGates) {
         request.members_mut().insert("spec".to_owned(), spec(old).clone());
     }
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{Cell, Column, Content, Definition, Names, Strategy, Version};
 use berth_api::{
-    FieldError, Path, Scope, Selector, Subresource,
+    FeatureGates, FieldError, Path, Scope, Selector, Subresource,
     faults::Faults,
     int_or_string::{is_zero, validate_at_most_100_percent, validate_not_negative},
     label_selector::validate_label_selector,
@@ -95,12 +95,12 @@ impl Strategy for DaemonSets {
         }
     }
 
-    fn prepare_create(&self, set: &mut Content) {
+    fn prepare_create(&self, set: &mut Content, _: &FeatureGates) {
         let generation = template_generation(set).unwrap_or(0).max(1);
         set_template_generation(set, generation);
     }
 
-    fn prepare_update(&self, set: &mut Content, old: &Content) {
+    fn prepare_update(&self, set: &mut Content, old: &Content, _: &FeatureGates) {
         let changes = i64::from(spec(set)["template"] != spec(old)["template"]);
         set_template_generation(set, template_generation(old).unwrap_or(0) + changes);
     }

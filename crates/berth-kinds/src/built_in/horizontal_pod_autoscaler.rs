@@ -54,22 +54,18 @@ struct Autoscalers;
 impl Strategy for Autoscalers {
     /// The defaults are those of `autoscaling/v2`.
     fn default(&self, autoscaler: &mut Content) {
-        let Some(mut current) = typed(autoscaler) else { return };
-        berth_api::ObjectStrategy::set_defaults(&mut current);
-        let shown = autoscaler_to_v1(current.to_value());
-        for part in ["spec", "status"] {
-            autoscaler.members_mut().insert(part.to_owned(), shown[part].clone());
-        }
-        autoscaler.meta.annotations =
-            shown["metadata"].get("annotations").and_then(|annotations| serde_json::from_value(annotations.clone()).ok());
+        change(autoscaler, berth_api::ObjectStrategy::set_defaults);
     }
 
-    fn prepare_create(&self, autoscaler: &mut Content) {
+    fn prepare_create(&self, autoscaler: &mut Content, gates: &FeatureGates) {
         keep(autoscaler, &Content::default(), OF_STATUS);
+        change(autoscaler, |current| Kind::prepare_create(current, gates));
     }
 
-    fn prepare_update(&self, autoscaler: &mut Content, old: &Content) {
+    fn prepare_update(&self, autoscaler: &mut Content, old: &Content, gates: &FeatureGates) {
         keep(autoscaler, old, OF_STATUS);
+        let Some(old) = typed(old) else { return };
+        change(autoscaler, |current| Kind::prepare_update(current, &old, gates));
     }
 
     fn prepare_status_update(&self, autoscaler: &mut Content, old: &Content) {
@@ -88,6 +84,18 @@ impl Strategy for Autoscalers {
             None => Kind::validate_update(&autoscaler, &old, &gates),
         }
     }
+}
+
+/// Changes an object as one of `autoscaling/v2`.
+fn change(autoscaler: &mut Content, change: impl FnOnce(&mut HorizontalPodAutoscaler)) {
+    let Some(mut current) = typed(autoscaler) else { return };
+    change(&mut current);
+    let shown = autoscaler_to_v1(current.to_value());
+    for part in ["spec", "status"] {
+        autoscaler.members_mut().insert(part.to_owned(), shown[part].clone());
+    }
+    autoscaler.meta.annotations =
+        shown["metadata"].get("annotations").and_then(|annotations| serde_json::from_value(annotations.clone()).ok());
 }
 
 /// Takes annotations from the stored object: this endpoint cannot change them.

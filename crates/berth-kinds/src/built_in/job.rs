@@ -11,7 +11,9 @@ use super::{
     values::{list, member, native_sharing, shown_selector, spec as spec_of, text},
 };
 use crate::{Cell, Column, Content, Definition, JsonPath, Names, SelectableField, Strategy, Version};
-use berth_api::{FieldError, ObjectRules, Path, Scope, Subresource, decode::decode_tree, faults::Faults, names::check_dns_label};
+use berth_api::{
+    FeatureGates, FieldError, ObjectRules, Path, Scope, Subresource, decode::decode_tree, faults::Faults, names::check_dns_label,
+};
 use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
 use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
@@ -118,14 +120,14 @@ impl Strategy for Jobs {
         set_pattern_defaults(spec);
     }
 
-    fn prepare_create(&self, job: &mut Content) {
+    fn prepare_create(&self, job: &mut Content, _: &FeatureGates) {
         if spec_of(job).get("manualSelector") != Some(&json!(true)) {
             generate_selector(job);
         }
         take_labels_of_template(job);
     }
 
-    fn prepare_update(&self, job: &mut Content, _: &Content) {
+    fn prepare_update(&self, job: &mut Content, _: &Content, _: &FeatureGates) {
         take_labels_of_template(job);
     }
 

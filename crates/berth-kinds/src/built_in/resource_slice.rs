@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{Cell, Column, Content, Definition, JsonPath, Names, SelectableField, Strategy, Version};
 use berth_api::{
-    FieldError, ObjectRules, Path, Scope, Subresource,
+    FeatureGates, FieldError, ObjectRules, Path, Scope, Subresource,
     faults::Faults,
     names::{check_dns_label, check_dns_subdomain},
     object::GenerationRule,
@@ -64,11 +64,11 @@ fn selectable(path: &str) -> SelectableField {
 struct Slices;
 
 impl Strategy for Slices {
-    fn prepare_create(&self, slice: &mut Content) {
+    fn prepare_create(&self, slice: &mut Content, _: &FeatureGates) {
         drop_gated(slice);
     }
 
-    fn prepare_update(&self, slice: &mut Content, _: &Content) {
+    fn prepare_update(&self, slice: &mut Content, _: &Content, _: &FeatureGates) {
         drop_gated(slice);
     }
 

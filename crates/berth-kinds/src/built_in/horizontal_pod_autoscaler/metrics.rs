@@ -2,7 +2,10 @@
 
 use k8s_openapi::{
     api::autoscaling::v2,
-    apimachinery::pkg::{api::resource::Quantity, apis::meta::v1::LabelSelector},
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{LabelSelector, Time},
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -276,7 +279,7 @@ pub(super) struct Condition {
     #[serde(rename = "type")]
     type_: String,
     status: String,
-    last_transition_time: Option<String>,
+    last_transition_time: Option<Time>,
     #[serde(skip_serializing_if = "String::is_empty")]
     reason: String,
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -174,6 +174,7 @@ fn the_first_version_of_an_autoscaler_has_defaults_and_rules_of_the_second() {
         ("behavior", "{}"),
         ("conditions", "x"),
         ("conditions", "[{\"type\":\"X\",\"status\":\"True\"}]"),
+        ("conditions", "[{\"type\":\"X\",\"status\":\"True\",\"lastTransitionTime\":\"no time\"}]"),
     ] {
         let shown = created(&autoscaler(&json!({}), &json!({format!("autoscaling.alpha.kubernetes.io/{name}"): text})));
         assert_eq!(
@@ -185,6 +186,26 @@ fn the_first_version_of_an_autoscaler_has_defaults_and_rules_of_the_second() {
     let text = r#"[{"type":"Resource","resource":{"name":"cpu","targetAverageUtilization":5}}]"#;
     let shown = created(&autoscaler(&json!({}), &json!({"autoscaling.alpha.kubernetes.io/metrics": text})));
     assert_eq!(shown["spec"]["targetCPUUtilizationPercentage"], 5);
+}
+
+#[test]
+fn gates_apply_to_the_first_version_of_an_autoscaler() {
+    let behavior = json!({"autoscaling.alpha.kubernetes.io/behavior": r#"{"ScaleUp":{"Tolerance":"50m"}}"#});
+    let sent = autoscaler(&json!({}), &behavior);
+    let off = FeatureGates::parse("HPAConfigurableTolerance=false").expect("a gate");
+    let has_tolerance = |document: &Document| berth_api::Object::to_value(document).to_string().contains("Tolerance\\\":\\\"50m");
+    let [mut plain, mut with_old, mut created, mut old] =
+        decoded(horizontal_pod_autoscaler_v1, [&sent, &sent, &sent, &autoscaler(&json!({}), &json!({}))]);
+    let in_use = created.clone();
+    created.prepare_create(&FeatureGates::default());
+    assert!(has_tolerance(&created), "{created:?}");
+    created.prepare_create(&off);
+    assert!(!has_tolerance(&created), "{created:?}");
+    old.prepare_create(&off);
+    plain.prepare_update(&old, None, &off);
+    assert!(!has_tolerance(&plain), "{plain:?}");
+    with_old.prepare_update(&in_use, None, &off);
+    assert!(has_tolerance(&with_old), "{with_old:?}");
 }
 
 /// Recorded from a real 1.36.2, which stored `autoscaling/v2` and showed `autoscaling/v1`.
