@@ -51,11 +51,7 @@ pub(super) fn bounded<'v>(object: &'v Value, name: &str, max: usize, path: &Path
 /// Each text occurs once. The index is that of the second one.
 pub(super) fn each_once<'v>(texts: impl Iterator<Item = &'v str>, path: &Path, faults: &mut Faults) {
     let mut seen = BTreeSet::new();
-    for (index, text) in texts.enumerate() {
-        if !seen.insert(text) {
-            faults.duplicate(&path.index(index), text);
-        }
-    }
+    texts.enumerate().for_each(|(index, text)| faults.unique(&path.index(index), text, &mut seen));
 }
 
 pub(super) fn validate_driver(driver: &str, path: &Path, faults: &mut Faults) {

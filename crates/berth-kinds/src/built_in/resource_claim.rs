@@ -100,14 +100,19 @@ impl Strategy for Claims {
 
 /// Source: upstream `ValidateResourceClaimStatusUpdate`.
 fn validate_status(claim: &Content, old: &Content, faults: &mut Faults) {
+    let is_deleted = old.meta.deletion_timestamp.is_some();
     let (path, status, old) = (Path::new("status"), &claim.members()["status"], &old.members()["status"]);
     let allocation = status.get("allocation");
     if let Some(allocation) = allocation {
         validate_allocation(allocation, &Requests::of(&spec(claim)["devices"]), &path.child("allocation"), faults);
     }
     validate_reserved(status, &path, faults);
-    if allocation.is_none() && !list(status, "reservedFor").is_empty() {
+    let (users, stored_users) = (list(status, "reservedFor"), list(old, "reservedFor"));
+    if allocation.is_none() && !users.is_empty() {
         faults.forbidden(&path.child("reservedFor"), "may not be specified when `allocated` is not set");
+    } else if is_deleted && users.iter().any(|user| !stored_users.contains(user)) {
+        let why = "new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
+        faults.forbidden(&path.child("reservedFor"), why);
     }
     validate_devices(status, &path, faults);
     if let (Some(allocation), Some(stored)) = (allocation, old.get("allocation"))
@@ -153,8 +158,8 @@ fn validate_reserved(status: &Value, path: &Path, faults: &mut Faults) {
 
 /// What drivers report about allocated devices.
 fn validate_devices(status: &Value, path: &Path, faults: &mut Faults) {
-    let allocated: Vec<Value> =
-        status.pointer("/allocation/devices/results").and_then(Value::as_array).into_iter().flatten().map(device_id).collect();
+    let results = status.pointer("/allocation/devices/results").and_then(Value::as_array).into_iter().flatten();
+    let allocated: BTreeSet<String> = results.map(|result| device_id(result).to_string()).collect();
     let devices = list(status, "devices");
     let path = path.child("devices");
     for (index, device) in devices.iter().enumerate() {
@@ -163,7 +168,7 @@ fn validate_devices(status: &Value, path: &Path, faults: &mut Faults) {
         validate_pool(text(device, "pool"), &path.child("pool"), faults);
         faults.form(&path.child("device"), text(device, "device"), check_dns_label);
         let id = device_id(device);
-        if !allocated.contains(&id) {
+        if !allocated.contains(&id.to_string()) {
             faults.invalid(&path, id, "must be an allocated device in the claim");
         }
         validate_conditions(device, &path, faults);

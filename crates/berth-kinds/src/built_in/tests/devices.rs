@@ -211,6 +211,28 @@ fn check_status(old: &Value, status: &Value, wanted: &[&str]) {
     compare(&new.validate_update(&old, Some(Subresource::Status), &FeatureGates::default()), wanted, status);
 }
 
+/// Recorded from a real 1.36.2.
+#[test]
+fn a_deleted_claim_gets_no_more_users() {
+    let user = |name: &str| json!({"resource": "pods", "name": name, "uid": name});
+    let claim = |users: Value| {
+        let result = json!({"request": "r", "driver": "a.b", "pool": "p", "device": "d"});
+        let status = json!({"allocation": {"devices": {"results": [result]}}, "reservedFor": users});
+        super::merged(exactly(json!({})), &json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}, "status": status}))
+    };
+    let faults = |old: Value, new: Value, wanted: &[&str]| {
+        let [old, mut new] = decoded(resource_claim, [&claim(old), &claim(new)]);
+        new.prepare_update(&old, Some(Subresource::Status), &FeatureGates::default());
+        compare(&new.validate_update(&old, Some(Subresource::Status), &FeatureGates::default()), wanted, &json!({}));
+    };
+    let forbidden =
+        "status.reservedFor: Forbidden: new entries may not be added while `deallocationRequested` or `deletionTimestamp` are set";
+    faults(json!([user("a")]), json!([user("a"), user("b")]), &[forbidden]);
+    faults(json!([user("a")]), json!([{"resource": "pods", "name": "z", "uid": "a"}]), &[forbidden]);
+    faults(json!([user("a"), user("b")]), json!([user("b")]), &[]);
+    faults(json!([user("a")]), json!([]), &[]);
+}
+
 #[test]
 fn an_allocation_is_validated_and_stays() {
     let result = |more: Value| super::merged(json!({"request": "r", "driver": "a.b", "pool": "p", "device": "d"}), &more);
