@@ -13,6 +13,7 @@ use seen::Seen;
 use berth_api::k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use berth_identity::{GroupResource, GroupVersionResource};
 use berth_registry::{Actor, ApiError, Collection, ListOptions, Registry, resource};
+use berth_store::env::yield_now;
 use futures::future::BoxFuture;
 use prometheus::{GaugeVec, Opts, TextEncoder};
 use std::{error::Error, sync::Arc};
@@ -29,20 +30,22 @@ pub trait WorkloadSource: Send + Sync {
     fn all(&self, resource: GroupResource) -> BoxFuture<'_, Result<Vec<Vec<u8>>, SourceError>>;
 }
 
+/// The number of objects after which other tasks run: about a millisecond of work.
+const PIECE_OBJECTS: usize = 256;
+
 /// Returns all families as text.
 ///
 /// # Errors
 /// Errors of the store.
 pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
-    let families = prometheus::Registry::new();
+    let mut out = String::new();
     for kind in KINDS {
         let resource = resource::built_in().find(&kind.resource()).ok_or(ApiError::UnknownResource)?;
         let list =
             registry.list(&Actor::System, &Collection { resource: Arc::clone(resource), namespace: None }, &ListOptions::default()).await?;
-        let objects: Vec<Seen> = list.items.iter().filter_map(|entry| serde_json::from_slice(&entry.value).ok()).collect();
-        fill(kind, &objects, &families).map_err(|error| cannot_show(&error))?;
+        kind.show(&list.items, |entry| &entry.value, &mut out).await?;
     }
-    TextEncoder::new().encode_to_string(&families.gather()).map_err(|error| cannot_show(&error))
+    Ok(out)
 }
 
 /// Does the same for objects of another source. Families of a kind that cannot be read are left out, because the others are useful alone.
@@ -50,41 +53,18 @@ pub(crate) async fn text(registry: &Registry) -> Result<String, ApiError> {
 /// # Errors
 /// The objects cannot be encoded.
 pub(crate) async fn text_of(source: &dyn WorkloadSource) -> Result<String, ApiError> {
-    let families = prometheus::Registry::new();
+    let mut out = String::new();
     for kind in KINDS {
-        let objects = match source.all(GroupResource::from_static(kind.group, kind.plural)).await {
-            Ok(objects) => objects,
-            Err(error) => {
-                tracing::warn!(%error, resource = kind.plural, "cannot show objects as metrics");
-                continue;
-            }
-        };
-        let objects: Vec<Seen> = objects.iter().filter_map(|object| serde_json::from_slice(object).ok()).collect();
-        fill(kind, &objects, &families).map_err(|error| cannot_show(&error))?;
+        match source.all(GroupResource::from_static(kind.group, kind.plural)).await {
+            Ok(objects) => kind.show(&objects, |object| object, &mut out).await?,
+            Err(error) => tracing::warn!(%error, resource = kind.plural, "cannot show objects as metrics"),
+        }
     }
-    TextEncoder::new().encode_to_string(&families.gather()).map_err(|error| cannot_show(&error))
+    Ok(out)
 }
 
 pub(crate) fn cannot_show(error: &prometheus::Error) -> ApiError {
     ApiError::Internal { message: format!("could not show the state of what is stored as metrics: {error}") }
-}
-
-fn fill(kind: &Kind, objects: &[Seen], families: &prometheus::Registry) -> Result<(), prometheus::Error> {
-    for family in kind.families {
-        let mut labels = vec![kind.label, "namespace"];
-        labels.extend(family.labels);
-        let gauges = GaugeVec::new(Opts::new(family.name, family.help), &labels)?;
-        for object in objects {
-            let meta = &object.metadata;
-            let own = [meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default()];
-            for (more, value) in family.read.of(object) {
-                let values: Vec<&str> = own.into_iter().chain(more.iter().map(String::as_str)).collect();
-                gauges.get_metric_with_label_values(&values)?.set(value);
-            }
-        }
-        families.register(Box::new(gauges))?;
-    }
-    Ok(())
 }
 
 /// The families of one kind.
@@ -127,6 +107,23 @@ impl Kind {
     fn resource(&self) -> GroupVersionResource {
         GroupVersionResource::from_static(self.group, self.version, self.plural)
     }
+
+    /// Adds the families of these objects to a text. Objects that cannot be read are left out.
+    async fn show<T>(&self, objects: &[T], json: impl Fn(&T) -> &[u8], out: &mut String) -> Result<(), ApiError> {
+        let mut seen: Vec<Seen> = Vec::with_capacity(objects.len());
+        for piece in objects.chunks(PIECE_OBJECTS) {
+            seen.extend(piece.iter().filter_map(|object| serde_json::from_slice(json(object)).ok()));
+            yield_now().await;
+        }
+        if seen.len() < objects.len() {
+            let count = objects.len() - seen.len();
+            tracing::warn!(count, resource = self.plural, "cannot show some objects as metrics, because they cannot be read");
+        }
+        for family in self.families {
+            family.show(self.label, &seen, out).await.map_err(|error| cannot_show(&error))?;
+        }
+        Ok(())
+    }
 }
 
 impl Family {
@@ -136,6 +133,26 @@ impl Family {
 
     const fn many(name: &'static str, help: &'static str, labels: &'static [&'static str], read: fn(&Seen) -> Series) -> Self {
         Self { name, help, labels, read: Read::Many(read) }
+    }
+
+    async fn show(&self, label: &str, objects: &[Seen], out: &mut String) -> Result<(), prometheus::Error> {
+        let mut labels = vec![label, "namespace"];
+        labels.extend(self.labels);
+        let gauges = GaugeVec::new(Opts::new(self.name, self.help), &labels)?;
+        for piece in objects.chunks(PIECE_OBJECTS) {
+            for object in piece {
+                let meta = &object.metadata;
+                let own = [&*meta.name, &*meta.namespace];
+                for (more, value) in self.read.of(object) {
+                    let values: Vec<&str> = own.into_iter().chain(more.iter().map(String::as_str)).collect();
+                    gauges.get_metric_with_label_values(&values)?.set(value);
+                }
+            }
+            yield_now().await;
+        }
+        let families = prometheus::Registry::new();
+        families.register(Box::new(gauges))?;
+        TextEncoder::new().encode_utf8(&families.gather(), out)
     }
 }
 
@@ -201,7 +218,7 @@ fn created(seen: &Seen) -> Option<f64> {
 }
 
 fn generation(seen: &Seen) -> Option<f64> {
-    large(seen.metadata.generation.unwrap_or(0))
+    large(seen.metadata.generation)
 }
 
 fn observed_generation(seen: &Seen) -> Option<f64> {
@@ -209,7 +226,7 @@ fn observed_generation(seen: &Seen) -> Option<f64> {
 }
 
 fn owners(seen: &Seen) -> Series {
-    let owners = seen.metadata.owner_references.as_deref().unwrap_or_default();
+    let owners = &seen.metadata.owner_references;
     if owners.is_empty() {
         return vec![(vec![String::new(); 3], 1.0)];
     }
@@ -226,9 +243,56 @@ mod tests {
         process::{Command, Stdio},
     };
 
+    /// Returns the text for objects of one kind.
+    async fn text_for(plural: &str, objects: &[Value]) -> String {
+        let kind = KINDS.iter().find(|kind| kind.plural == plural).expect("it has families");
+        let objects: Vec<Vec<u8>> = objects.iter().map(|object| object.to_string().into()).collect();
+        let mut out = String::new();
+        kind.show(&objects, |object| object, &mut out).await.expect("it is shown");
+        out
+    }
+
+    #[tokio::test]
+    async fn an_object_is_shown_where_lists_are_null() {
+        let object = json!({
+            "metadata": {"name": "a"},
+            "spec": {"metrics": null},
+            "status": {"currentMetrics": null, "conditions": null, "active": null, "desiredReplicas": 2},
+        });
+        for (plural, line) in [
+            (
+                "horizontalpodautoscalers",
+                r#"kube_horizontalpodautoscaler_status_desired_replicas{horizontalpodautoscaler="a",namespace=""} 2"#,
+            ),
+            ("jobs", r#"kube_job_status_active{job_name="a",namespace=""} 0"#),
+            ("deployments", r#"kube_deployment_labels{deployment="a",namespace=""} 1"#),
+        ] {
+            let text = text_for(plural, &[json!({"metadata": 5}), object.clone()]).await;
+            assert!(text.lines().any(|shown| shown == line), "{line} in {text}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_next_time_of_a_cron_job_is_after_its_last_job_or_its_creation() {
+        let cron_job = |spec: Value, status: Value| json!({"metadata": {"name": "a", "creationTimestamp": "2026-01-01T00:00:01Z"}, "spec": spec, "status": status});
+        let last = json!({"lastScheduleTime": "2026-01-01T06:00:00Z"});
+        for (spec, status, next) in [
+            (json!({"schedule": "0 * * * *"}), json!({}), Some("2026-01-01T01:00:00Z")),
+            (json!({"schedule": "0 * * * *"}), last.clone(), Some("2026-01-01T07:00:00Z")),
+            (json!({"schedule": "0 9 * * *", "timeZone": "Europe/Berlin"}), last.clone(), Some("2026-01-01T08:00:00Z")),
+            (json!({"schedule": "0 * * * *", "suspend": true}), last.clone(), None),
+            (json!({"schedule": "0 0 31 2 *"}), last.clone(), None),
+            (json!({"schedule": "x"}), last, None),
+        ] {
+            let text = text_for("cronjobs", &[cron_job(spec.clone(), status)]).await;
+            let shown = text.lines().find_map(|line| line.strip_prefix(r#"kube_cronjob_next_schedule_time{cronjob="a",namespace=""} "#));
+            let next = next.map(|time| time.parse::<jiff::Timestamp>().expect("a time").as_second().to_string());
+            assert_eq!(shown, next.as_deref(), "{spec}");
+        }
+    }
+
     /// Returns the text for one object of each kind.
-    fn shown() -> String {
-        let families = prometheus::Registry::new();
+    async fn shown() -> String {
         let meta = json!({"name": "web", "namespace": "a", "generation": 3, "creationTimestamp": "2026-01-01T00:00:00Z"});
         let mut owned = meta.clone();
         owned["ownerReferences"] = json!([{"apiVersion": "apps/v1", "kind": "Deployment", "name": "web", "uid": "u", "controller": true}]);
@@ -250,7 +314,6 @@ mod tests {
                 "availableReplicas": 4, "currentReplicas": 3, "updatedReplicas": 1,
             },
         });
-        let seen = |object: Value| [serde_json::from_value(object).expect("an object")];
         let daemon = json!({"metadata": meta, "status": {"desiredNumberScheduled": 5, "currentNumberScheduled": 4, "numberReady": 3, "numberAvailable": 2, "numberUnavailable": 1, "numberMisscheduled": 6, "updatedNumberScheduled": 7}});
         let controller = json!({"metadata": owned, "spec": {"replicas": 4}, "status": {"readyReplicas": 3, "availableReplicas": 2}});
         let job = json!({
@@ -282,15 +345,16 @@ mod tests {
         });
         let objects = [deployment, set, stateful, daemon, controller, job, cron_job, autoscaler];
         assert_eq!(objects.len(), KINDS.len());
+        let mut text = String::new();
         for (kind, object) in KINDS.iter().zip(objects) {
-            fill(kind, &seen(object), &families).expect("new names");
+            text.push_str(&text_for(kind.plural, &[object]).await);
         }
-        TextEncoder::new().encode_to_string(&families.gather()).expect("text")
+        text
     }
 
-    #[test]
-    fn families_have_the_names_and_values_of_kube_state_metrics() {
-        let text = shown();
+    #[tokio::test]
+    async fn families_have_the_names_and_values_of_kube_state_metrics() {
+        let text = shown().await;
         for line in [
             r#"kube_deployment_created{deployment="web",namespace="a"} 1767225600"#,
             r#"kube_deployment_status_replicas{deployment="web",namespace="a"} 11"#,
@@ -371,24 +435,22 @@ mod tests {
         assert_eq!(complete.read.of(&job(json!({}))), Series::new(), "the Job runs");
     }
 
-    #[test]
-    fn terminating_pods_are_shown_only_where_the_status_has_them() {
-        let families = prometheus::Registry::new();
+    #[tokio::test]
+    async fn terminating_pods_are_shown_only_where_the_status_has_them() {
         for kind in KINDS {
-            fill(kind, &[Seen::default()], &families).expect("new names");
+            let text = text_for(kind.plural, &[json!({})]).await;
+            assert!(!text.contains("_terminating"), "{text}");
         }
-        let text = TextEncoder::new().encode_to_string(&families.gather()).expect("text");
-        assert!(!text.contains("_terminating"), "{text}");
     }
 
-    #[test]
-    fn promtool_finds_no_fault() {
+    #[tokio::test]
+    async fn promtool_finds_no_fault() {
         let started =
             Command::new("promtool").args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let Ok(mut promtool) = started else {
             return skip(Tool::Promtool, "it is not on this machine (Debian package prometheus)");
         };
-        promtool.stdin.take().expect("piped").write_all(shown().as_bytes()).expect("promtool reads");
+        promtool.stdin.take().expect("piped").write_all(shown().await.as_bytes()).expect("promtool reads");
         let output = promtool.wait_with_output().expect("promtool ends");
         assert!(output.status.success(), "{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     }

@@ -1,13 +1,11 @@
 //! The families of HorizontalPodAutoscalers.
 
-use super::{ANNOTATIONS, CREATED, Family, GENERATION, LABELS, Series, created, generation, number, one, truth};
-use berth_api::{
-    k8s_openapi::{
-        api::autoscaling::v2::{MetricSpec, MetricStatus},
-        apimachinery::pkg::api::resource,
-    },
-    quantity::Quantity,
+use super::{
+    ANNOTATIONS, CREATED, Family, GENERATION, LABELS, Series, created, generation, number, one,
+    seen::{Amounts, Metric},
+    truth,
 };
+use berth_api::{k8s_openapi::apimachinery::pkg::api::resource, quantity::Quantity};
 
 const TARGET_LABELS: &[&str] = &["metric_name", "metric_target_type", "container"];
 
@@ -26,10 +24,10 @@ pub(super) static FAMILIES: &[Family] = &[
     Family::one("kube_horizontalpodautoscaler_spec_max_replicas", "The most pods.", |seen| number(seen.spec.max_replicas)),
     Family::one("kube_horizontalpodautoscaler_spec_min_replicas", "The fewest pods.", |seen| number(seen.spec.min_replicas?)),
     Family::many("kube_horizontalpodautoscaler_spec_target_metric", "The wanted value of a metric.", TARGET_LABELS, |seen| {
-        seen.spec.metrics.iter().flat_map(wanted).collect()
+        seen.spec.metrics.iter().flat_map(amounts).collect()
     }),
     Family::many("kube_horizontalpodautoscaler_status_target_metric", "The present value of a metric.", TARGET_LABELS, |seen| {
-        seen.status.current_metrics.iter().flat_map(present).collect()
+        seen.status.current_metrics.iter().flat_map(amounts).collect()
     }),
     Family::many("kube_horizontalpodautoscaler_status_condition", "Whether a condition has a status.", &["condition", "status"], |seen| {
         let all = seen.status.conditions.iter();
@@ -43,68 +41,21 @@ pub(super) static FAMILIES: &[Family] = &[
     Family::one("kube_horizontalpodautoscaler_annotations", ANNOTATIONS, one),
 ];
 
-/// A value, average and utilization of one metric, as far as it has them.
-struct Amounts<'m> {
-    metric: &'m str,
-    container: &'m str,
-    value: Option<&'m resource::Quantity>,
-    average: Option<&'m resource::Quantity>,
-    utilization: Option<i32>,
-}
-
-impl Amounts<'_> {
-    fn series(&self) -> Series {
-        let of = |kind: &str, value: Option<f64>| {
-            let labels = || vec![self.metric.to_owned(), kind.to_owned(), self.container.to_owned()];
-            value.map(|value| (labels(), value))
-        };
-        let values = [
-            of("value", self.value.and_then(amount)),
-            of("average", self.average.and_then(amount)),
-            of("utilization", self.utilization.map(f64::from)),
-        ];
-        values.into_iter().flatten().collect()
-    }
+/// One series for each sort of amount that the metric has.
+fn amounts(metric: &Metric) -> Series {
+    let Some(source) = metric.source() else { return Series::new() };
+    let Amounts { value, average_value, average_utilization } = &source.current;
+    let of = |sort: &str, amount: Option<f64>| Some((vec![source.name().to_owned(), sort.to_owned(), source.container.clone()], amount?));
+    let sorts = [
+        of("value", value.as_ref().and_then(number_of)),
+        of("average", average_value.as_ref().and_then(number_of)),
+        of("utilization", average_utilization.map(f64::from)),
+    ];
+    sorts.into_iter().flatten().collect()
 }
 
 /// The nearest double.
 #[expect(clippy::cast_precision_loss, reason = "metrics are doubles")]
-fn amount(quantity: &resource::Quantity) -> Option<f64> {
+fn number_of(quantity: &resource::Quantity) -> Option<f64> {
     Some(quantity.0.parse::<Quantity>().ok()?.nanos() as f64 / 1e9)
-}
-
-fn wanted(spec: &MetricSpec) -> Series {
-    let (metric, container, target) = if let Some(source) = &spec.resource {
-        (&*source.name, "", &source.target)
-    } else if let Some(source) = &spec.container_resource {
-        (&*source.name, &*source.container, &source.target)
-    } else if let Some(source) = &spec.object {
-        (&*source.metric.name, "", &source.target)
-    } else if let Some(source) = &spec.pods {
-        (&*source.metric.name, "", &source.target)
-    } else if let Some(source) = &spec.external {
-        (&*source.metric.name, "", &source.target)
-    } else {
-        return Series::new();
-    };
-    let (value, average, utilization) = (target.value.as_ref(), target.average_value.as_ref(), target.average_utilization);
-    Amounts { metric, container, value, average, utilization }.series()
-}
-
-fn present(status: &MetricStatus) -> Series {
-    let (metric, container, current) = if let Some(source) = &status.resource {
-        (&*source.name, "", &source.current)
-    } else if let Some(source) = &status.container_resource {
-        (&*source.name, &*source.container, &source.current)
-    } else if let Some(source) = &status.object {
-        (&*source.metric.name, "", &source.current)
-    } else if let Some(source) = &status.pods {
-        (&*source.metric.name, "", &source.current)
-    } else if let Some(source) = &status.external {
-        (&*source.metric.name, "", &source.current)
-    } else {
-        return Series::new();
-    };
-    let (value, average, utilization) = (current.value.as_ref(), current.average_value.as_ref(), current.average_utilization);
-    Amounts { metric, container, value, average, utilization }.series()
 }

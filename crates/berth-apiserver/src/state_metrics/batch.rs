@@ -1,8 +1,10 @@
 //! The families of Jobs and CronJobs.
 
 use super::{
-    ANNOTATIONS, CREATED, Family, LABELS, OWNER_LABELS, OWNERS, Seen, Series, created, large, number, one, owners, seconds, truth,
+    ANNOTATIONS, CREATED, Family, LABELS, OWNER_LABELS, OWNERS, Seen, Series, created, large, number, one, owners, seconds, seen::Active,
+    truth,
 };
+use berth_api::cron::Schedule;
 
 /// The reasons of failed Jobs that have a series. Other reasons are in the one without a reason.
 const FAILURE_REASONS: [&str; 3] = ["BackoffLimitExceeded", "DeadlineExceeded", "Evicted"];
@@ -16,7 +18,7 @@ pub(super) static JOB: &[Family] = &[
     Family::one("kube_job_spec_active_deadline_seconds", "How long the Job may be active.", |seen| {
         large(seen.spec.active_deadline_seconds?)
     }),
-    Family::one("kube_job_status_active", "Pods that run or are pending.", |seen| number(seen.status.active.count())),
+    Family::one("kube_job_status_active", "Pods that run or are pending.", active),
     Family::one("kube_job_status_ready", "Ready pods.", |seen| number(seen.status.ready?)),
     Family::one("kube_job_status_succeeded", "Pods that succeeded.", |seen| number(seen.status.succeeded)),
     Family::many("kube_job_status_failed", "Pods that failed, or 1 for the reason of a failed Job.", &["reason"], failed),
@@ -41,13 +43,14 @@ pub(super) static CRON_JOB: &[Family] = &[
         let spec = &seen.spec;
         vec![(vec![spec.schedule.clone(), spec.concurrency_policy.clone(), spec.time_zone.clone()], 1.0)]
     }),
-    Family::one("kube_cronjob_status_active", "Jobs that run.", |seen| number(seen.status.active.count())),
+    Family::one("kube_cronjob_status_active", "Jobs that run.", active),
     Family::one("kube_cronjob_status_last_schedule_time", "When a Job was last created, in seconds since 1970.", |seen| {
         seconds(seen.status.last_schedule_time.as_ref()?)
     }),
     Family::one("kube_cronjob_status_last_successful_time", "When a Job last succeeded, in seconds since 1970.", |seen| {
         seconds(seen.status.last_successful_time.as_ref()?)
     }),
+    Family::one("kube_cronjob_next_schedule_time", "When the next Job is due, in seconds since 1970.", next_schedule_time),
     Family::one("kube_cronjob_spec_suspend", "Whether no Jobs are created.", |seen| number(i32::from(seen.spec.suspend))),
     Family::one("kube_cronjob_spec_starting_deadline_seconds", "How late a Job may start.", |seen| {
         large(seen.spec.starting_deadline_seconds?)
@@ -59,11 +62,23 @@ pub(super) static CRON_JOB: &[Family] = &[
         number(seen.spec.failed_jobs_history_limit?)
     }),
     Family::one("kube_cronjob_metadata_resource_version", "The object's resource version.", |seen| {
-        large(seen.metadata.resource_version.as_ref()?.parse().ok()?)
+        large(seen.metadata.resource_version.parse().ok()?)
     }),
     Family::one("kube_cronjob_labels", LABELS, one),
     Family::one("kube_cronjob_annotations", ANNOTATIONS, one),
 ];
+
+fn active(seen: &Seen) -> Option<f64> {
+    number(seen.status.active.as_ref().map_or(0, Active::count))
+}
+
+/// The first time after the last Job, or after the creation. It is in the past if the controller is late.
+fn next_schedule_time(seen: &Seen) -> Option<f64> {
+    let spec = &seen.spec;
+    let since = seen.status.last_schedule_time.as_ref().or(seen.metadata.creation_timestamp.as_ref()).filter(|_| !spec.suspend)?;
+    let zone = Some(&*spec.time_zone).filter(|zone| !zone.is_empty());
+    large(Schedule::parse(&spec.schedule, zone).ok()?.next(since.0)?.as_second())
+}
 
 fn condition<'s>(seen: &'s Seen, kind: &str) -> Option<&'s str> {
     seen.status.conditions.iter().find(|condition| condition.kind == kind).map(|condition| &*condition.status)

@@ -3,19 +3,35 @@
 use berth_api::k8s_openapi::{
     api::{
         apps::v1::{RollingUpdateDeployment, StatefulSetOrdinals, StatefulSetPersistentVolumeClaimRetentionPolicy},
-        autoscaling::v2::{CrossVersionObjectReference, MetricSpec, MetricStatus},
+        autoscaling::v2::CrossVersionObjectReference,
     },
-    apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
+    apimachinery::pkg::{
+        api::resource::Quantity,
+        apis::meta::v1::{OwnerReference, Time},
+    },
 };
-use serde::{Deserialize, de::IgnoredAny};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 /// The decoded fields of an object of any of the kinds.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Seen {
-    pub(super) metadata: ObjectMeta,
+    pub(super) metadata: Meta,
     pub(super) spec: Spec,
     pub(super) status: Status,
+}
+
+/// Without the owners of fields, which are most of many objects.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Meta {
+    pub(super) name: String,
+    pub(super) namespace: String,
+    pub(super) generation: i64,
+    pub(super) resource_version: String,
+    pub(super) creation_timestamp: Option<Time>,
+    #[serde(deserialize_with = "list")]
+    pub(super) owner_references: Vec<OwnerReference>,
 }
 
 #[derive(Default, Deserialize)]
@@ -39,7 +55,8 @@ pub(super) struct Spec {
     pub(super) min_replicas: Option<i32>,
     pub(super) max_replicas: i32,
     pub(super) scale_target_ref: CrossVersionObjectReference,
-    pub(super) metrics: Vec<MetricSpec>,
+    #[serde(deserialize_with = "list")]
+    pub(super) metrics: Vec<Metric>,
 }
 
 #[derive(Default, Deserialize)]
@@ -62,6 +79,7 @@ pub(super) struct Status {
     pub(super) observed_generation: i64,
     pub(super) current_revision: String,
     pub(super) update_revision: String,
+    #[serde(deserialize_with = "list")]
     pub(super) conditions: Vec<Condition>,
     pub(super) current_number_scheduled: i32,
     pub(super) desired_number_scheduled: i32,
@@ -70,7 +88,7 @@ pub(super) struct Status {
     pub(super) number_ready: i32,
     pub(super) number_unavailable: i32,
     pub(super) updated_number_scheduled: i32,
-    pub(super) active: Active,
+    pub(super) active: Option<Active>,
     pub(super) ready: Option<i32>,
     pub(super) succeeded: i32,
     pub(super) failed: i32,
@@ -79,7 +97,62 @@ pub(super) struct Status {
     pub(super) last_schedule_time: Option<Time>,
     pub(super) last_successful_time: Option<Time>,
     pub(super) desired_replicas: i32,
-    pub(super) current_metrics: Vec<MetricStatus>,
+    #[serde(deserialize_with = "list")]
+    pub(super) current_metrics: Vec<Metric>,
+}
+
+/// Upstream can write null for an empty list.
+fn list<'de, T: Deserialize<'de>, D: Deserializer<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    Ok(Option::deserialize(from)?.unwrap_or_default())
+}
+
+/// A metric of an autoscaler: its target, or its present value.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Metric {
+    resource: Option<Source>,
+    container_resource: Option<Source>,
+    object: Option<Source>,
+    pods: Option<Source>,
+    external: Option<Source>,
+}
+
+impl Metric {
+    pub(super) fn source(&self) -> Option<&Source> {
+        [&self.resource, &self.container_resource, &self.object, &self.pods, &self.external].into_iter().find_map(Option::as_ref)
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(super) struct Source {
+    /// The name of a resource.
+    name: String,
+    /// The name of all other metrics.
+    metric: MetricName,
+    pub(super) container: String,
+    #[serde(alias = "target")]
+    pub(super) current: Amounts,
+}
+
+impl Source {
+    pub(super) fn name(&self) -> &str {
+        if self.name.is_empty() { &self.metric.name } else { &self.name }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct MetricName {
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct Amounts {
+    pub(super) value: Option<Quantity>,
+    pub(super) average_value: Option<Quantity>,
+    pub(super) average_utilization: Option<i32>,
 }
 
 /// The field `active`, whose type depends on the kind.
@@ -90,12 +163,6 @@ pub(super) enum Active {
     Pods(i32),
     /// The running Jobs of a CronJob.
     Jobs(Vec<IgnoredAny>),
-}
-
-impl Default for Active {
-    fn default() -> Self {
-        Self::Pods(0)
-    }
 }
 
 impl Active {

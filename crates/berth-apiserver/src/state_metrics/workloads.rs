@@ -2,7 +2,7 @@
 
 use super::{
     ANNOTATIONS, CREATED, Family, GENERATION, LABELS, OBSERVED, OWNER_LABELS, OWNERS, Seen, Series, TERMINATING, created, generation,
-    number, observed_generation, one, owners, seen::Condition,
+    number, observed_generation, one, owners, seen::Condition, truth,
 };
 use berth_api::int_or_string::{Rounding, resolve};
 
@@ -137,12 +137,10 @@ fn terminating(seen: &Seen) -> Option<f64> {
 }
 
 fn conditions(seen: &Seen) -> Series {
-    let series = |condition: &Condition, status: &str| {
-        let labels = vec![condition.reason.clone(), condition.kind.clone(), status.to_owned()];
-        (labels, f64::from(u8::from(condition.status.eq_ignore_ascii_case(status))))
+    let series = |condition: &Condition| {
+        truth(&condition.status).map(|(status, value)| (vec![condition.reason.clone(), condition.kind.clone(), status], value))
     };
-    let all = seen.status.conditions.iter();
-    all.flat_map(|condition| ["true", "false", "unknown"].map(|status| series(condition, status))).collect()
+    seen.status.conditions.iter().flat_map(series).collect()
 }
 
 fn retention(seen: &Seen) -> Series {
