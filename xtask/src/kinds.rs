@@ -52,7 +52,6 @@ const ABOUT_KINDS: &[(&str, &str)] = &[
     ("crates/berth-apiserver/src/auth/", "tokens of service accounts, and namespaces in URLs"),
     ("crates/berth-apiserver/src/handlers/components.rs", "the health of the server's parts"),
     ("crates/berth-apiserver/src/handlers/reviews.rs", "the answers to each review"),
-    ("crates/berth-apiserver/src/handlers/usage.rs", "the usage of pods and nodes"),
     ("crates/berth-apiserver/src/handlers/tokens.rs", "tokens of service accounts"),
     ("crates/berth-apiserver/src/path.rs", "namespaces in URLs"),
     ("crates/berth-apiserver/src/state_metrics.rs", "metrics of the workload kinds, under the names of kube-state-metrics"),

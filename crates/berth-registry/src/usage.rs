@@ -97,6 +97,11 @@ impl Amounts {
 }
 
 impl Registry {
+    /// Returns the number of objects that a request for usage reads at most, besides nodes.
+    pub async fn count_for_usage(&self) -> usize {
+        self.count(of::<Pod>()).await
+    }
+
     /// Returns a page of the pods or nodes that have usage. `at` is of a resource whose objects are [computed](Resource::is_computed).
     ///
     /// # Errors

@@ -9,8 +9,7 @@ use crate::{
     query::Query,
     status::Refusal,
 };
-use berth_api::k8s_openapi::api::core::v1::Pod;
-use berth_registry::{resource::of, usage};
+use berth_registry::usage;
 use hyper::{
     Method,
     header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, USER_AGENT},
@@ -103,7 +102,7 @@ async fn seats_of_collection(exchange: &Exchange<'_>, at: &ResourcePath<'_>) -> 
     let Some(resource) = exchange.resources.find(&at.resource) else { return 1 };
     let objects = if is_usage(at) {
         // A page of nodes reads the pods of all nodes.
-        exchange.shared.registry.count(of::<Pod>()).await
+        exchange.shared.registry.count_for_usage().await
     } else {
         limited(&exchange.query, exchange.shared.registry.count(resource).await)
     };
