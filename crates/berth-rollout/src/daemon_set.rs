@@ -32,16 +32,17 @@ pub fn status(set: &DaemonSetView, of: &Belongings, causes: Causes, now: Timesta
     with_waits(set, of, (progress(set), causes), now)
 }
 
-/// The same, but complete only if no pod runs on a node where none should run: kubectl's rule does not count those.
+/// The same, but complete only if no pod runs on a node where none should run: kubectl's rule does not count those. States if no node should
+/// run a pod.
 #[must_use]
 pub fn explain(set: &DaemonSetView, of: &Belongings, causes: Causes, now: Timestamp) -> RolloutStatus {
-    let progress = progress(set);
+    let mut progress = progress(set);
     let misplaced = set.status.number_misscheduled;
-    let progress = if progress.state == RolloutStage::Complete && 0 < misplaced {
-        waiting(format!("Waiting for {misplaced} pods to be deleted on nodes where none should run..."))
-    } else {
-        progress
-    };
+    if progress.state == RolloutStage::Complete && 0 < misplaced {
+        progress = waiting(format!("Waiting for {misplaced} pods to be deleted on nodes where none should run..."));
+    } else if progress.state == RolloutStage::Complete && set.status.desired_number_scheduled == 0 {
+        progress.message = format!("daemon set \"{}\" is complete: no node should run its pod", set.meta.name);
+    }
     with_waits(set, of, (progress, causes), now)
 }
 
@@ -99,15 +100,11 @@ pub fn replacement(set: &DaemonSetView) -> Replacement {
     }
 }
 
-/// What is left to do until its pods are available, in the words of `kubectl rollout status`; `None` if nothing is. With `OnDelete`, pods of older
-/// templates count too: a client that applies a manifest does not wait for manual deletions.
+/// What is left to do, in the words of `kubectl rollout status` where it has any; `None` if nothing is.
 #[must_use]
 pub fn pending(set: &DaemonSetView) -> Option<String> {
-    match set.choices {
-        DaemonUpdate::RollingUpdate => unobserved(set).or_else(|| outdated(set)),
-        DaemonUpdate::OnDelete => unobserved(set),
-    }
-    .or_else(|| unavailable(set))
+    let progress = progress(set);
+    (progress.state != RolloutStage::Complete).then_some(progress.message)
 }
 
 /// Its progress according to the set alone. For rolling updates in kubectl's words and order; kubectl refuses `OnDelete`.
@@ -166,20 +163,42 @@ mod tests {
     #[test]
     fn a_rollout_is_complete_when_each_pod_is_updated_and_available() {
         let check = |type_: &str, status: Value, wanted: Option<&str>| {
-            let spec = json!({"selector": {}, "template": {}, "updateStrategy": {"type": type_}});
-            let json = json!({"metadata": {"name": "agent", "generation": 2}, "spec": spec, "status": status});
-            let set = DaemonSetView::decode(json.to_string().as_bytes(), Revision(1)).expect("a set");
-            assert_eq!(pending(&set).as_deref(), wanted, "{status}");
+            assert_eq!(pending(&set(&json!({"type": type_}), &status)).as_deref(), wanted, "{status}");
         };
-        let status = |updated: i32, available: i32| json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "updatedNumberScheduled": updated, "numberAvailable": available});
         check("RollingUpdate", json!({}), Some("Waiting for daemon set spec update to be observed..."));
         let updated = r#"Waiting for daemon set "agent" rollout to finish: 1 out of 3 new pods have been updated..."#;
-        check("RollingUpdate", status(1, 3), Some(updated));
+        check("RollingUpdate", counts(1, 3), Some(updated));
         let available = r#"Waiting for daemon set "agent" rollout to finish: 2 of 3 updated pods are available..."#;
-        check("RollingUpdate", status(3, 2), Some(available));
-        check("RollingUpdate", status(3, 3), None);
-        check("OnDelete", status(0, 3), None);
-        check("OnDelete", status(0, 2), Some(available));
+        check("RollingUpdate", counts(3, 2), Some(available));
+        check("RollingUpdate", counts(3, 3), None);
+        check("OnDelete", json!({}), Some("Waiting for daemon set spec update to be observed..."));
+        let outdated = "Waiting for pods to be deleted manually: 1 out of 3 pods have the newest template...";
+        check("OnDelete", counts(1, 3), Some(outdated));
+        check("OnDelete", counts(3, 2), Some(available));
+        check("OnDelete", counts(3, 3), None);
+    }
+
+    #[test]
+    fn with_on_delete_each_existing_pod_must_be_updated_and_each_node_must_have_one() {
+        let check = |current: i32, updated: i32, wanted: Option<&str>| {
+            let status = json!({"observedGeneration": 2, "desiredNumberScheduled": 3, "currentNumberScheduled": current,
+                "updatedNumberScheduled": updated, "numberAvailable": current});
+            assert_eq!(pending(&set(&json!({"type": "OnDelete"}), &status)).as_deref(), wanted, "{status}");
+        };
+        check(2, 1, Some("Waiting for pods to be deleted manually: 1 out of 2 pods have the newest template..."));
+        check(2, 2, Some("Waiting for daemon set \"agent\" rollout to finish: 2 of 3 updated pods are available..."));
+        check(3, 3, None);
+    }
+
+    #[test]
+    fn a_set_that_is_being_deleted_is_not_complete() {
+        for type_ in ["RollingUpdate", "OnDelete"] {
+            let mut set = set(&json!({"type": type_}), &counts(3, 3));
+            set.meta.deleted = Some(at(1));
+            let text = "daemon set \"agent\" is being deleted";
+            assert_eq!(pending(&set).as_deref(), Some(text));
+            assert_eq!(status(&set, &belongings(&set), Causes::default(), at(5)).progress, waiting(text.to_owned()));
+        }
     }
 
     fn bytes(value: &Value) -> Vec<u8> {
@@ -251,7 +270,8 @@ mod tests {
             waiting("Waiting for pods to be deleted manually: 1 out of 3 pods have the newest template...".to_owned())
         );
         assert_eq!(found.waits, [Wait::DeletionByHand { pods: 2 }]);
-        assert_eq!((pending(&set), replacement(&set)), (None, Replacement::OnDeletion));
+        assert_eq!(pending(&set), Some(found.progress.message), "no result is a success before the deletions");
+        assert_eq!(replacement(&set), Replacement::OnDeletion);
     }
 
     #[test]
@@ -266,5 +286,9 @@ mod tests {
         status["numberMisscheduled"] = json!(1);
         let text = "Waiting for 1 pods to be deleted on nodes where none should run...";
         assert_eq!(message(&status), (RolloutStage::Waiting, text.to_owned()));
+        let empty = json!({"observedGeneration": 2, "desiredNumberScheduled": 0});
+        assert_eq!(message(&empty), (RolloutStage::Complete, "daemon set \"agent\" is complete: no node should run its pod".to_owned()));
+        let unobserved = json!({"observedGeneration": 1, "desiredNumberScheduled": 0});
+        assert_eq!(message(&unobserved).0, RolloutStage::Waiting, "its nodes are those of the previous spec");
     }
 }

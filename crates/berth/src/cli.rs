@@ -95,8 +95,8 @@ pub(crate) enum Command {
     /// Runs a command against a temporary control plane: any free port, objects in memory, KUBECONFIG set.
     ///
     /// Rolls the manifests out first. If that fails, berth does not run the command and exits with 1. Otherwise it exits with the command's
-    /// exit code: 128 plus the signal's number if a signal ended the command, and 127 if the command does not exist. berth forwards signals
-    /// to the command, and prints its own messages to standard error.
+    /// exit code. That is 128 plus the signal's number if a signal ended the command, and 127 if the command does not exist. berth forwards
+    /// signals to the command, and prints its own messages to standard error.
     #[command(after_help = TEST_EXAMPLES)]
     Test(Box<Test>),
     /// Starts only an API server and its store. Controllers, scheduler and nodes are separate processes.
@@ -144,8 +144,8 @@ pub(crate) enum Command {
     /// Every other address requires TLS.
     #[command(after_help = DASHBOARD_EXAMPLES)]
     Dashboard(Box<DashboardOptions>),
-    /// Shows, undoes, pauses and restarts rollouts of Deployments, StatefulSets and DaemonSets in any cluster, and prints what they wait
-    /// for.
+    /// Shows, undoes and restarts rollouts of Deployments, StatefulSets and DaemonSets in any cluster. Pauses Deployments. Prints what
+    /// rollouts wait for.
     #[command(after_help = ROLLOUT_EXAMPLES)]
     Rollout(Box<Rollout>),
     /// Creates a kubeconfig for another user, with a client certificate that the control plane's own authority signs.
@@ -377,9 +377,9 @@ pub(crate) struct Up {
     #[arg(long, requires = "filename")]
     pub(crate) skip_unserved: bool,
 
-    /// Exits with 0 when the manifests' Deployments, StatefulSets and DaemonSets are rolled out, their ReplicaSets, ReplicationControllers and Pods are
-    /// available, and their Jobs are complete. CronJobs do not count. Exits with 1 when one has failed and no other is in progress, or after --timeout.
-    /// To run a command against the control plane, use berth test.
+    /// Exits with 0 when the manifests' Deployments, StatefulSets and DaemonSets are rolled out. ReplicaSets, ReplicationControllers and Pods must be
+    /// available, and Jobs complete. CronJobs do not count. Exits with 1 when one has failed or was deleted and no other is in progress, or after
+    /// --timeout. To run a command against the control plane, use berth test.
     #[arg(long, requires = "filename")]
     pub(crate) wait: bool,
 

@@ -100,6 +100,8 @@ pub(crate) enum Progress {
     Complete(i32),
     /// The cause.
     Failed(String),
+    /// Deleted before its end.
+    Gone,
 }
 
 impl fmt::Display for Progress {
@@ -113,6 +115,7 @@ impl fmt::Display for Progress {
             Self::Complete(1) => f.write_str("complete, 1 pod succeeded"),
             Self::Complete(pods) => write!(f, "complete, {pods} pods succeeded"),
             Self::Failed(why) => write!(f, "failed: {why}"),
+            Self::Gone => f.write_str("deleted"),
         }
     }
 }

@@ -17,7 +17,7 @@ use berth_rollout::{
 use berth_workloads::{
     plan::Wait,
     resources::{DAEMON_SET, DEPLOYMENT, JOB, POD, REPLICA_SET, REPLICATION_CONTROLLER, STATEFUL_SET},
-    view::{DaemonSetView, DeploymentView, JobView, PodPhase, PodView, ReplicaKind, ReplicaSetView, StatefulSetView, View},
+    view::{DaemonSetView, DeploymentView, JobView, Meta, PodPhase, PodView, ReplicaKind, ReplicaSetView, StatefulSetView, View},
 };
 use futures::{StreamExt, future::ready, stream, stream::BoxStream};
 use std::{
@@ -81,16 +81,28 @@ pub(crate) enum Version {
     Job(Arc<JobView>),
 }
 
+/// A change of a workload.
+#[derive(Clone, Debug)]
+enum Change {
+    Put(Version),
+    /// With the last version.
+    Deleted(Version),
+}
+
 impl Version {
-    fn workload(&self) -> Workload {
-        let (kind, meta) = match self {
+    fn meta(&self) -> (&'static str, &Meta) {
+        match self {
             Self::DaemonSet(set) => (DAEMON_SETS, &set.meta),
             Self::Deployment(deployment) => (DEPLOYMENTS, &deployment.meta),
             Self::StatefulSet(set) => (STATEFUL_SETS, &set.meta),
             Self::Replicas(set) => (if set.kind == ReplicaKind::ReplicaSet { REPLICA_SETS } else { CONTROLLERS }, &set.meta),
             Self::Pod(pod) => (PODS, &pod.meta),
             Self::Job(job) => (JOBS, &job.meta),
-        };
+        }
+    }
+
+    fn workload(&self) -> Workload {
+        let (kind, meta) = self.meta();
         (kind, meta.namespace.to_string(), meta.name.to_string())
     }
 
@@ -116,8 +128,17 @@ impl Version {
         }
     }
 
-    /// Its state according to its status.
+    /// Its state. An object that is being deleted is not available for long, whatever its status.
     fn state(&self) -> Progress {
+        match self.state_of_status() {
+            Progress::Done(_) | Progress::Available(_) if self.meta().1.deleted.is_some() => {
+                Progress::Waiting("it is being deleted".to_owned())
+            }
+            state => state,
+        }
+    }
+
+    fn state_of_status(&self) -> Progress {
         match self {
             Self::DaemonSet(set) => {
                 daemon_set::pending(set).map_or(Progress::Done(set.status.number_available.unwrap_or(0)), Progress::Waiting)
@@ -156,7 +177,6 @@ fn of_pod(pod: &PodView) -> Progress {
     match pod.phase {
         PodPhase::Succeeded => Progress::Complete(1),
         PodPhase::Failed => Progress::Failed("the pod has the phase Failed".to_owned()),
-        _ if pod.meta.deleted.is_some() => Progress::Waiting("the pod is being deleted".to_owned()),
         _ if pod.ready => Progress::Available(1),
         _ => Progress::Waiting("the pod is not ready".to_owned()),
     }
@@ -188,7 +208,9 @@ fn completions(job: &JobView) -> i32 {
 /// The state of a workload.
 #[derive(Debug)]
 struct Followed {
+    /// The last version, also of a deleted object.
     version: Option<Version>,
+    is_deleted: bool,
     state: Progress,
     /// Whether it was complete once. Then its progress deadline is over, and only its pods show a failure.
     was_done: bool,
@@ -197,7 +219,14 @@ struct Followed {
 
 impl Followed {
     fn new() -> Self {
-        Self { version: None, state: Progress::Waiting("not seen yet".to_owned()), was_done: false, trouble: Trouble::default() }
+        let state = Progress::Waiting("not seen yet".to_owned());
+        Self { version: None, is_deleted: false, state, was_done: false, trouble: Trouble::default() }
+    }
+
+    fn take(&mut self, change: Change) {
+        self.is_deleted = matches!(change, Change::Deleted(_));
+        let (Change::Put(version) | Change::Deleted(version)) = change;
+        self.version = Some(version);
     }
 
     /// Derives its state from its status and its obstacles.
@@ -205,13 +234,15 @@ impl Followed {
         let Some(version) = &self.version else { return };
         let first = self.trouble.causes.first();
         self.state = match version.state() {
+            // A Job may be deleted after its end.
+            Progress::Waiting(_) | Progress::Done(_) | Progress::Available(_) if self.is_deleted => Progress::Gone,
             Progress::Waiting(_) | Progress::Done(_) | Progress::Available(_) if self.was_done && self.trouble.crashes => {
                 Progress::Failed(first.cloned().unwrap_or_default())
             }
             Progress::Done(_) | Progress::Available(_) if self.trouble.crashes => Progress::Waiting(first.cloned().unwrap_or_default()),
             Progress::Waiting(pending) => Progress::Waiting(with_cause(&pending, first)),
             Progress::Failed(message) => Progress::Failed(with_cause(&message, first)),
-            done @ (Progress::Done(_) | Progress::Available(_) | Progress::Complete(_)) => done,
+            other @ (Progress::Done(_) | Progress::Available(_) | Progress::Complete(_) | Progress::Gone) => other,
         };
         self.was_done |= self.is_done();
     }
@@ -237,7 +268,7 @@ pub(crate) struct Rollouts {
     started: Instant,
     order: Vec<Workload>,
     followed: BTreeMap<Workload, Followed>,
-    versions: BoxStream<'static, Vec<Version>>,
+    versions: BoxStream<'static, Vec<Change>>,
     /// Whether it was reported that the store is unavailable.
     is_blind: bool,
 }
@@ -377,11 +408,12 @@ impl Rollouts {
     }
 
     /// Processes new versions. Calls `changed` with each workload whose state has changed.
-    fn take(&mut self, versions: Vec<Version>, mut changed: impl FnMut(&Workload, &Followed)) {
-        for version in versions {
+    fn take(&mut self, changes: Vec<Change>, mut changed: impl FnMut(&Workload, &Followed)) {
+        for change in changes {
+            let (Change::Put(version) | Change::Deleted(version)) = &change;
             let workload = version.workload();
             let Some(followed) = self.followed.get_mut(&workload) else { continue };
-            followed.version = Some(version);
+            followed.take(change);
             rejudge(&workload, followed, &mut changed);
         }
     }
@@ -501,7 +533,7 @@ fn listed(mut parts: Vec<String>) -> String {
 }
 
 /// Every present object of the kinds of `workloads`, then each new version. Restarts after the watch is interrupted.
-fn versions(registry: &Registry, workloads: &[Workload]) -> Outcome<BoxStream<'static, Vec<Version>>> {
+fn versions(registry: &Registry, workloads: &[Workload]) -> Outcome<BoxStream<'static, Vec<Change>>> {
     let kinds: [(&str, GroupVersionKind, Decode); 7] = [
         (DEPLOYMENTS, DEPLOYMENT, |json| Some(Version::Deployment(DeploymentView::decode(json, Revision(0)).ok()?.into()))),
         (STATEFUL_SETS, STATEFUL_SET, |json| Some(Version::StatefulSet(StatefulSetView::decode(json, Revision(0)).ok()?.into()))),
@@ -518,7 +550,7 @@ fn versions(registry: &Registry, workloads: &[Workload]) -> Outcome<BoxStream<'s
     Ok(stream::select_all(all).ready_chunks(BATCH_MAX).boxed())
 }
 
-fn entries(registry: &Registry, kind: &GroupVersionKind, read: Decode) -> Outcome<BoxStream<'static, Version>> {
+fn entries(registry: &Registry, kind: &GroupVersionKind, read: Decode) -> Outcome<BoxStream<'static, Change>> {
     let resource = resource::built_in().by_kind(kind).ok_or("a workload is not in the resource table")?;
     let (registry, resource) = (registry.clone(), Arc::clone(resource));
     let watch = move |is_first: bool| {
@@ -534,10 +566,46 @@ fn entries(registry: &Registry, kind: &GroupVersionKind, read: Decode) -> Outcom
     let events = stream::once(ready(true)).chain(stream::repeat(false)).then(watch).flatten();
     let read = move |event| async move {
         match event {
-            WatchEvent::Added(entry) => read(&entry.value),
-            WatchEvent::Modified(event) => read(&event.entry.value),
-            WatchEvent::Deleted { .. } | WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => None,
+            WatchEvent::Added(entry) => read(&entry.value).map(Change::Put),
+            WatchEvent::Modified(event) => read(&event.entry.value).map(Change::Put),
+            WatchEvent::Deleted { last, .. } => read(&last.value).map(Change::Deleted),
+            WatchEvent::Bookmark { .. } | WatchEvent::Error(_) => None,
         }
     };
     Ok(events.filter_map(read).boxed())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn pod(metadata: &Value, status: &Value) -> Version {
+        let mut object =
+            json!({"metadata": {"name": "web", "namespace": "shop", "uid": "p"}, "spec": {"containers": []}, "status": status});
+        metadata.as_object().into_iter().flatten().for_each(|(key, value)| object["metadata"][key] = value.clone());
+        Version::Pod(Arc::new(PodView::decode(object.to_string().as_bytes(), Revision(0)).expect("a pod")))
+    }
+
+    fn after(changes: Vec<Change>) -> Progress {
+        let mut followed = Followed::new();
+        for change in changes {
+            followed.take(change);
+            followed.judge();
+        }
+        followed.state
+    }
+
+    #[test]
+    fn a_deleted_object_is_no_success_unless_it_was_complete() {
+        let ready = json!({"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]});
+        let available = || pod(&json!({}), &ready);
+        let going = pod(&json!({"deletionTimestamp": "2026-01-01T00:00:00Z"}), &ready);
+        let ended = || pod(&json!({}), &json!({"phase": "Succeeded"}));
+        assert_eq!(after(vec![Change::Put(available())]), Progress::Available(1));
+        assert_eq!(after(vec![Change::Put(available()), Change::Put(going)]), Progress::Waiting("it is being deleted".to_owned()));
+        assert_eq!(after(vec![Change::Put(available()), Change::Deleted(available())]), Progress::Gone);
+        assert_eq!(after(vec![Change::Deleted(available()), Change::Put(available())]), Progress::Available(1), "created again");
+        assert_eq!(after(vec![Change::Put(ended()), Change::Deleted(ended())]), Progress::Complete(1));
+    }
 }
