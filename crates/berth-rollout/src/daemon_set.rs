@@ -77,8 +77,11 @@ fn with_waits(set: &DaemonSetView, of: &Belongings, (progress, causes): (Rollout
 #[must_use]
 pub fn newest<'r>(set: &DaemonSetView, of: &'r Belongings) -> Option<&'r Arc<RevisionView>> {
     let data = revision_data(&set.spec.template);
-    let own = of.revisions.iter().flatten().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid) && *revision.data == data);
-    own.max_by_key(|revision| revision.number)
+    let own = || of.revisions.iter().flatten().filter(|revision| revision.meta.is_controlled_by(&set.meta.uid));
+    let same = own().filter(|revision| *revision.data == data).max_by_key(|revision| revision.number);
+    // Kubernetes before 1.34 also writes the member `creationTimestamp: null`.
+    let equal = || own().filter(|revision| revision.template.as_deref() == Some(&set.spec.template)).max_by_key(|revision| revision.number);
+    same.or_else(equal)
 }
 
 /// The state that the set's controller plans from; `None` if its revisions, its pods or the nodes cannot be read. The backoff after failed pods is
@@ -86,7 +89,15 @@ pub fn newest<'r>(set: &DaemonSetView, of: &'r Belongings) -> Option<&'r Arc<Rev
 #[must_use]
 pub fn state(set: &DaemonSetView, of: &Belongings, now: Timestamp) -> Option<DaemonSetState> {
     let pods: Known<PodView, PodIndex> = of.pods.as_ref()?.iter().cloned().collect();
-    let (revisions, nodes) = (of.revisions.as_ref()?.iter().cloned().collect(), of.nodes.as_ref()?.iter().cloned().collect());
+    let newest = newest(set, of);
+    // The plan compares the data, in the form of berth's controllers.
+    let comparable = |revision: &Arc<RevisionView>| match newest {
+        Some(newest) if Arc::ptr_eq(newest, revision) => {
+            Arc::new(RevisionView { data: Arc::new(revision_data(&set.spec.template)), ..(**revision).clone() })
+        }
+        _ => Arc::clone(revision),
+    };
+    let (revisions, nodes) = (of.revisions.as_ref()?.iter().map(comparable).collect(), of.nodes.as_ref()?.iter().cloned().collect());
     let all = AllBelongings { revisions: &revisions, pods: pods.index(), nodes: &nodes };
     Some(observe(&Arc::new(set.clone()), all, FailedPods::default(), now))
 }
@@ -272,6 +283,19 @@ mod tests {
         assert_eq!(found.waits, [Wait::DeletionByHand { pods: 2 }]);
         assert_eq!(pending(&set), Some(found.progress.message), "no result is a success before the deletions");
         assert_eq!(replacement(&set), Replacement::OnDeletion);
+    }
+
+    #[test]
+    fn the_revision_of_an_older_kubernetes_is_that_of_the_template() {
+        let set = set(&json!({"type": "OnDelete"}), &counts(1, 3));
+        let mut of = belongings(&set);
+        for revision in of.revisions.iter_mut().flatten().filter(|revision| revision.number == RolloutRevision(2)) {
+            let mut data = (*revision.data).clone();
+            data["spec"]["template"]["metadata"]["creationTimestamp"] = Value::Null;
+            *revision = Arc::new(RevisionView { data: Arc::new(data), ..(**revision).clone() });
+        }
+        let found = status(&set, &of, Causes::default(), at(5));
+        assert_eq!((found.revision, found.waits), (Some(RolloutRevision(2)), vec![Wait::DeletionByHand { pods: 2 }]));
     }
 
     #[test]

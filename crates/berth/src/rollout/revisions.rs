@@ -41,7 +41,9 @@ impl Kept {
 
     /// Whether this is the workload's current template.
     pub(super) fn is_of(&self, owner: &Owner) -> bool {
-        self.data() == revision_data(&owner.template)
+        // Kubernetes before 1.34 also writes the member `creationTimestamp: null`.
+        let is_equal = || PodTemplateSpec::decode_tree(&self.template()).is_ok_and(|template| template == owner.template);
+        self.data() == revision_data(&owner.template) || is_equal()
     }
 }
 
@@ -81,4 +83,29 @@ pub(super) async fn list(connection: &Connection, workload: &Found, owner: &Owne
     });
     kept.sort_by(|a, b| (a.number(), &a.0.metadata.name).cmp(&(b.number(), &b.0.metadata.name)));
     Ok(kept)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_current_template_is_recognized_in_the_form_of_an_older_kubernetes() {
+        let template = json!({"metadata": {"labels": {"app": "agent"}}, "spec": {"containers": [{"name": "main", "image": "agent:2"}]}});
+        let revision = |changed: &dyn Fn(&mut Value)| {
+            let mut data = template.clone();
+            data["$patch"] = json!("replace");
+            changed(&mut data);
+            let object = json!({"metadata": {}, "revision": 2, "data": {"spec": {"template": data}}});
+            Kept(serde_json::from_value(object).expect("a revision"))
+        };
+        for (kind, name) in [(WorkloadKind::StatefulSet, "db"), (WorkloadKind::DaemonSet, "agent")] {
+            let object = json!({"metadata": {"name": name, "uid": "u"}, "spec": {"selector": {}, "serviceName": "", "template": template}});
+            let owner = Owner::of(&Found { kind, name: name.to_owned(), json: object.to_string() }).expect("a workload");
+            assert!(revision(&|_| ()).is_of(&owner));
+            assert!(revision(&|data| data["metadata"]["creationTimestamp"] = Value::Null).is_of(&owner), "{name}");
+            assert!(!revision(&|data| data["spec"]["containers"][0]["image"] = json!("agent:1")).is_of(&owner), "{name}");
+        }
+    }
 }
