@@ -9,6 +9,7 @@ pub mod cron_job;
 pub mod daemon_set;
 pub mod job;
 pub mod outdated;
+pub mod replica_set;
 pub mod settled;
 pub mod state;
 pub mod stateful_set;

@@ -20,6 +20,39 @@ pub fn settled<'p>(
     if status.progress.state != RolloutStage::Complete {
         return status;
     }
+    let Some(Unsettled { message, cause, wait, until }) = unsettled(&status.progress.message, pods, min_ready_seconds, now) else {
+        return status;
+    };
+    RolloutStatus {
+        progress: RolloutProgress { state: RolloutStage::Waiting, message },
+        causes: status.causes.into_iter().chain(cause).collect(),
+        waits: status.waits.into_iter().chain([wait]).collect(),
+        requeue_at: status.requeue_at.into_iter().chain([until]).min(),
+        ..status
+    }
+}
+
+/// What keeps a workload from being complete whose pods are all available.
+#[derive(Debug)]
+pub struct Unsettled {
+    /// Its message, with what is left to do.
+    pub message: String,
+    /// Why a pod was not available before.
+    pub cause: Option<Cause>,
+    /// What is left to do.
+    pub wait: Wait,
+    /// When nothing is left.
+    pub until: Timestamp,
+}
+
+/// What is left until all of these pods have stayed available for [`STEADY`]. `None`: nothing. `message` is that of the complete workload.
+#[must_use]
+pub fn unsettled<'p>(
+    message: &str,
+    pods: impl IntoIterator<Item = &'p PodView>,
+    min_ready_seconds: i32,
+    now: Timestamp,
+) -> Option<Unsettled> {
     let settles_at = |pod: &PodView| {
         // One that is not ready has stopped being so since the workload's status was read.
         let ready = pod.ready_since.filter(|_| pod.ready).unwrap_or(now);
@@ -28,19 +61,13 @@ pub fn settled<'p>(
     };
     let mut young: Vec<(&PodView, Timestamp)> = pods.into_iter().filter_map(|pod| Some((pod, settles_at(pod)?))).collect();
     young.sort_by(|(a, _), (b, _)| a.meta.name.cmp(&b.meta.name));
-    let Some(until) = young.iter().map(|(_, at)| *at).max() else { return status };
-    let message = format!("{}; its pods have to stay available for {}s", status.progress.message.trim_end_matches('.'), STEADY.as_secs());
+    let until = young.iter().map(|(_, at)| *at).max()?;
+    let message = format!("{}; its pods have to stay available for {}s", message.trim_end_matches('.'), STEADY.as_secs());
     let wait = Wait::Settling {
         pods: u32::try_from(young.len()).unwrap_or(u32::MAX),
         seconds: u32::try_from(STEADY.as_secs()).unwrap_or(u32::MAX),
     };
-    RolloutStatus {
-        progress: RolloutProgress { state: RolloutStage::Waiting, message },
-        causes: status.causes.into_iter().chain(crashed(&young)).collect(),
-        waits: status.waits.into_iter().chain([wait]).collect(),
-        requeue_at: status.requeue_at.into_iter().chain([until]).min(),
-        ..status
-    }
+    Some(Unsettled { message, cause: crashed(&young), wait, until })
 }
 
 /// Those that came up again after they had ended, or have ended again.

@@ -21,10 +21,10 @@ use super::{
 use berth_api::{FeatureGates, decode::Codec};
 use berth_identity::{GroupResource, GroupVersionResource, Revision, RolloutRevision};
 use berth_rollout::{
-    outdated,
-    settled::settled,
+    outdated, replica_set,
+    settled::{Unsettled, settled, unsettled},
     stateful_set::{self, Belongings},
-    status::{self, RolloutStage, RolloutStatus},
+    status::{self, RolloutProgress, RolloutStage, RolloutStatus},
     waits,
 };
 use berth_workloads::{
@@ -225,13 +225,22 @@ impl Reader<'_> {
             let sets: Vec<Arc<ReplicaSetView>> = self.views(REPLICA_SETS).await?;
             causes.extend(self.neighbors(kind.name(), &set.meta, &set.template, &sets, pods).await?);
         }
-        let (wanted, status) = (set.replicas, &set.status);
-        let is_whole = [status.replicas, status.ready_replicas, status.available_replicas] == [wanted; 3] && set.meta.deleted.is_none();
+        let gates = features::gates(self.connection).await.controllers;
+        let mut waits = waits::of_set_alone(&set, pods, &gates, now);
+        let mut progress = replica_set::progress(&set);
+        let is_complete = progress.state == RolloutStage::Complete;
+        let owned = pods.iter().map(|pod| &**pod);
+        let unsettled = is_complete.then(|| unsettled(&progress.message, owned, set.min_ready_seconds, now)).flatten();
+        if let Some(Unsettled { message, cause, wait, .. }) = unsettled {
+            progress = RolloutProgress { state: RolloutStage::Waiting, message };
+            causes.extend(cause);
+            waits.push(wait);
+        }
         let summary = Summary {
             kind: kind.name(),
             meta: &set.meta,
-            state: if is_whole { "Complete" } else { "Waiting" },
-            message: format!("it has {} of {wanted} pods, of which {} are ready", status.replicas, status.ready_replicas),
+            state: state(progress.state),
+            message: progress.message,
             conditions: facts::conditions(json),
             has_earlier: is_current && annotations::revision(&set.annotations).is_some_and(|revision| revision > RolloutRevision::FIRST),
             outdated: Vec::new(),
@@ -241,8 +250,6 @@ impl Reader<'_> {
             parts: BTreeMap::new(),
             ended: None,
         };
-        let gates = features::gates(self.connection).await.controllers;
-        let waits = waits::of_set_alone(&set, pods, &gates, now);
         self.explain(summary, causes, waits, around, None).await
     }
 
@@ -425,8 +432,10 @@ impl Reader<'_> {
     fn allowed(&mut self, what: &str, answer: Result<Vec<Item>, Error>) -> Result<Vec<Item>, Error> {
         match answer {
             Err(Error::Refused { message, .. }) => {
-                self.unread.push(format!("{what}: {message}"));
-                self.refused.insert(what.to_owned());
+                // Some objects are read twice.
+                if self.refused.insert(what.to_owned()) {
+                    self.unread.push(format!("{what}: {message}"));
+                }
                 Ok(Vec::new())
             }
             answer => answer,
