@@ -196,7 +196,9 @@ fn ended(job: &JobView) -> Option<JobEnd> {
 /// Why its controller creates no pod, although it has not ended.
 fn held(job: &JobView) -> Option<String> {
     let managed_by = job.choices.managed_by.clone().map(|controller| Wait::ManagedBy { controller });
-    managed_by.or_else(|| (job.spec.suspend == Some(true)).then_some(Wait::JobSuspended)).map(|wait| wait.to_string())
+    let suspended = || (job.spec.suspend == Some(true)).then_some(Wait::JobSuspended);
+    let without_pods = || (job.spec.parallelism == Some(0)).then(|| "its parallelism is 0".to_owned());
+    managed_by.or_else(suspended).map(|wait| wait.to_string()).or_else(without_pods)
 }
 
 /// Whether it is known how long its pods run.

@@ -201,8 +201,10 @@ fn a_job_runs_its_pods_to_completion_where_it_is_known_how_long_they_run() {
     let work = &forecast.others[0];
     assert!(matches!(work.outcome, OtherOutcome::Runs { .. }) && work.created == 2, "{}", text(&forecast, None));
     assert!(text(&forecast, None).contains("how long they run is unknown"), "{}", text(&forecast, None));
-    let suspended = applied(vec![job(&json!({}), &json!({"suspend": true}))], Vec::new());
-    assert!(matches!(suspended.others[0].outcome, OtherOutcome::Held { .. }), "{}", text(&suspended, None));
+    for spec in [json!({"suspend": true}), json!({"parallelism": 0})] {
+        let held = applied(vec![job(&json!({}), &spec)], Vec::new());
+        assert!(matches!(held.others[0].outcome, OtherOutcome::Held { .. }), "{}", text(&held, None));
+    }
 }
 
 #[test]
@@ -218,6 +220,7 @@ fn a_job_that_fails_and_one_that_a_quota_keeps_from_its_pods_are_problems() {
     let forecast = applied(vec![job(&json!({}), &json!({}))], vec![quota, deployment(2, &json!({}))]);
     assert!(matches!(forecast.others[0].outcome, OtherOutcome::Stuck { .. }), "{}", text(&forecast, None));
     assert!(forecast.failures(&[Failure::Quota])[0].starts_with("Job work: "), "{:?}", forecast.troubles);
+    assert_eq!(forecast.failures(&[Failure::Quota]).len(), 1, "its controller retries, with other figures each time");
     let mut small = node("n1");
     small["status"]["allocatable"]["pods"] = json!("1");
     let forecast = applied(vec![job(&json!({}), &json!({"parallelism": 3}))], vec![small]);
