@@ -81,4 +81,21 @@ mod tests {
         after["metadata"]["labels"] = json!({});
         assert_eq!(difference(&before, &after), Some(json!({"metadata": {"labels": {"a": null}}})));
     }
+
+    #[test]
+    fn a_job_is_created_elsewhere_without_the_selector_and_labels_that_its_server_generated() {
+        let job = |kind: &str, manual: bool| {
+            let labels = json!({"app": "work", "controller-uid": "u", "job-name": "work",
+                "batch.kubernetes.io/controller-uid": "u", "batch.kubernetes.io/job-name": "work"});
+            json!({"kind": kind, "metadata": {"name": "work", "uid": "u"}, "status": {"active": 1}, "spec": {
+                "manualSelector": manual, "selector": {"matchLabels": {"batch.kubernetes.io/controller-uid": "u"}},
+                "template": {"metadata": {"labels": labels}}}})
+        };
+        let expected = json!({"kind": "Job", "metadata": {"name": "work"}, "spec": {
+            "manualSelector": false, "template": {"metadata": {"labels": {"app": "work"}}}}});
+        assert_eq!(creatable(&job("Job", false)), expected);
+        for kept in [job("Job", true), job("Deployment", false)] {
+            assert_eq!(creatable(&kept), written(&kept), "a client chose its selector");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Plans of one DaemonSet, as text.
 
-use super::{DaemonSetState, FailedPods, plan, wanted_revision};
+use super::{DaemonSetState, FailedPods, Limits, plan, wanted_revision};
 use crate::{
     plan::{Action, NewObject, Plan, Subresource},
     read_back::read_back,
@@ -275,6 +275,20 @@ fn a_rolling_update_replaces_as_many_available_pods_as_may_be_unavailable() {
     let broken = [pod("a", NEW, &unready()), pod("b", OLD, &unready()), pod("c", OLD, &json!({})), pod("d", OLD, &json!({}))];
     let at_once = ["-old-b: it does not have the update revision, and is not available", &unavailable(2)];
     check(&state(one, &nodes, &broken), &at_once);
+}
+
+#[test]
+fn percentages_of_nodes_are_rounded_up_and_an_update_can_always_proceed() {
+    let check = |change: &Value, unavailable: u32, surge: u32| {
+        assert_eq!(Limits::of(&set(change), 5), Limits { unavailable, surge }, "{change}");
+    };
+    check(&strategy(&json!(3), &json!(0)), 3, 0);
+    check(&strategy(&json!("21%"), &json!(0)), 2, 0);
+    check(&strategy(&json!(0), &json!("21%")), 0, 2);
+    check(&strategy(&json!(2), &json!(4)), 2, 4);
+    check(&strategy(&json!("0%"), &json!("0%")), 1, 0);
+    check(&json!({"spec": {"updateStrategy": {"rollingUpdate": null}}}), 1, 0);
+    check(&json!({"spec": {"updateStrategy": {"type": "OnDelete"}}}), 0, 0);
 }
 
 #[test]
