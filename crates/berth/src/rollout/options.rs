@@ -327,8 +327,8 @@ pub(crate) struct ExplainOptions {
     #[arg(short, long, value_enum)]
     pub(crate) output: Option<PlanOutput>,
 
-    /// Also writes the controller's input to FILE, as JSON: what it plans from. One Deployment, StatefulSet, DaemonSet or Job. The file
-    /// holds the whole template, with its environment.
+    /// Also writes the controller's input to FILE, as JSON: what it plans from. Requires one Deployment, StatefulSet, DaemonSet or Job. The
+    /// file contains the whole template, with its environment.
     #[arg(long, value_name = "FILE")]
     pub(crate) state: Option<PathBuf>,
 
