@@ -77,8 +77,10 @@ pub(crate) async fn grant(administrator: &Endpoint, subject: Value) {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": NAME},
         "rules": [
             rule("", &["configmaps"], &["create", "get", "list"]),
-            rule("", &["nodes", "namespaces"], &["list"]),
+            rule("", &["nodes"], &["create", "list"]),
+            rule("", &["namespaces", "pods"], &["list"]),
             rule("apps", &["daemonsets", "deployments", "statefulsets"], &["create", "get", "list", "patch"]),
+            rule("apps", &["replicasets"], &["list"]),
             rule("batch", &["jobs"], &["create", "get", "list"]),
             {"nonResourceURLs": ["/metrics"], "verbs": ["get"]},
         ],
