@@ -53,8 +53,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "schedule-10000", systems: Systems::Berth, run: |target| schedule(target, 10_000, 10_000).boxed_local() },
     Scenario { name: "etcd", systems: Systems::BothOnEtcd, run: |target| etcd::etcd(target).boxed_local() },
     Scenario { name: "jobs", systems: Systems::Both, run: |target| batch::jobs(target, 1000, 3).boxed_local() },
-    Scenario { name: "job-10000", systems: Systems::Both, run: |target| batch::large_job(target, 10_000, 500, 1).boxed_local() },
-    Scenario { name: "daemonset-1000", systems: Systems::Both, run: |target| batch::daemon_set(target, 1000, 1).boxed_local() },
+    Scenario { name: "job-10000", systems: Systems::Both, run: |target| batch::large_job(target, 10_000, 500, 3).boxed_local() },
+    Scenario { name: "daemonset-1000", systems: Systems::Both, run: |target| batch::daemon_set(target, 1000, 3).boxed_local() },
     Scenario { name: "sets-many", systems: Systems::Berth, run: |target| stateful_sets::many(target, 10, 5000).boxed_local() },
 ];
 
