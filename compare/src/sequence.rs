@@ -52,7 +52,7 @@ impl Workload {
         }
     }
 
-    /// Paths of the lists that its controller writes, the workload's own first. `NAMESPACE` stands for the namespace.
+    /// Paths of the lists that its controller writes, the workload's own first. `NAMESPACE` is replaced with the namespace.
     pub(crate) fn lists(self) -> &'static [&'static str] {
         match self {
             Self::Deployment => &[

@@ -19,6 +19,7 @@ pub mod garbage_collector;
 pub mod guard;
 pub mod job;
 pub mod lags;
+mod lazy;
 pub mod manager;
 pub mod metadata;
 pub mod metrics;

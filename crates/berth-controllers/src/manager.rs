@@ -16,6 +16,7 @@ use crate::{
     garbage_collector::GarbageCollector,
     guard::{Guard, SecondWriters},
     job::{JobCache, JobPlanner},
+    lazy::Lazy,
     metadata::MetaCaches,
     metrics::Metrics,
     namespace::NamespaceController,
@@ -38,11 +39,7 @@ use berth_workloads::{
     view::APPS,
 };
 use jiff::SignedDuration;
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, OnceLock},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 /// Names that `--controllers` knows. `node` and `scheduler` are started by others, and the API server does itself
 /// what `root-ca-cert-publisher` is for; these names are only read here.
@@ -592,26 +589,6 @@ impl ControllerManager {
 
 fn any_cache<C: AnyCache + 'static>(cache: &Arc<C>) -> Arc<dyn AnyCache> {
     Arc::<C>::clone(cache)
-}
-
-/// Made when the first controller asks for it.
-struct Lazy<T> {
-    made: OnceLock<T>,
-    make: fn() -> T,
-}
-
-impl<T> Lazy<T> {
-    fn new(make: fn() -> T) -> Self {
-        Self { made: OnceLock::new(), make }
-    }
-
-    fn get(&self) -> &T {
-        self.made.get_or_init(self.make)
-    }
-
-    fn made(&self) -> Option<&T> {
-        self.made.get()
-    }
 }
 
 #[cfg(test)]
