@@ -44,6 +44,12 @@ pub type AutoscalerCache = Cache<AutoscalerView>;
 /// The objects of a resource that can be a target, or that a metric can describe.
 pub type ScaledCache = Cache<ScaledView>;
 
+/// The usage of pods, where it is not that of simulated pods.
+pub trait PodUsage: Send + Sync {
+    /// Replaces the usage of `pods`, which the target selects.
+    fn measure(&self, resource: &GroupResource, target: &ObjectKey, pods: &mut [PodSample], now: Timestamp);
+}
+
 /// Plans the sizes of targets.
 #[derive(Clone)]
 pub struct AutoscalerPlanner {
@@ -54,14 +60,15 @@ pub struct AutoscalerPlanner {
     targets: [Arc<ScaledCache>; 4],
     described: [Arc<ScaledCache>; 2],
     gates: Arc<FeatureGates>,
+    usage: Option<Arc<dyn PodUsage>>,
     /// The memory of each autoscaler that exists.
     memories: Arc<Mutex<BTreeMap<ObjectKey, Memory>>>,
 }
 
 impl AutoscalerPlanner {
-    /// A planner over its own caches.
+    /// A planner over its own caches. Without `usage`, pods are simulated and use what their annotations set.
     #[must_use]
-    pub fn new(gates: Arc<FeatureGates>) -> Self {
+    pub fn new(gates: Arc<FeatureGates>, usage: Option<Arc<dyn PodUsage>>) -> Self {
         let of = |resource| Arc::new(ScaledCache::new(resource));
         Self {
             autoscalers: Arc::new(AutoscalerCache::new(AUTOSCALERS)),
@@ -70,6 +77,7 @@ impl AutoscalerPlanner {
             targets: TARGETS.map(of),
             described: DESCRIBED.map(of),
             gates,
+            usage,
             memories: Arc::default(),
         }
     }
@@ -174,8 +182,12 @@ impl AutoscalerPlanner {
         let selected = self.pods(autoscaler, &target);
         let selected_by = self.selecting(&autoscaler.namespace, &selected.iter().map(|pod| &pod.labels).collect());
         // Decoded without the lock, and only for an autoscaler that scales by them.
-        let pods: Vec<PodSample> =
+        let mut pods: Vec<PodSample> =
             if is_ambiguous(&selected_by) { Vec::new() } else { selected.iter().filter_map(|pod| pod.sample(now)).collect() };
+        let reference = &autoscaler.spec.scale_target_ref;
+        if let (Some(usage), TargetKind::Scaled(resource)) = (&self.usage, TargetKind::of(reference)) {
+            usage.measure(&resource, &ObjectKey::new(&*autoscaler.namespace, reference.name.as_str()), &mut pods, now);
+        }
         AutoscalerState {
             target,
             pods,

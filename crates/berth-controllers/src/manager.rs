@@ -2,7 +2,7 @@
 
 use crate::{
     analysis::{Analyst, Providers},
-    autoscaler::AutoscalerPlanner,
+    autoscaler::{AutoscalerPlanner, PodUsage},
     cache::AnyCache,
     certificates::{self, CertificateCleaner, CertificateSigner, CertificateSigningPlanner},
     cluster::Cluster,
@@ -144,6 +144,8 @@ pub struct ControllerManager {
     pub signer: Option<Arc<dyn CertificateSigner>>,
     /// Receives the controllers' plans.
     pub follower: Option<Arc<dyn PlanObserver>>,
+    /// The usage of pods for autoscalers. `None`: the pods are simulated, and use what their annotations set.
+    pub usage: Option<Arc<dyn PodUsage>>,
     /// Whether they stop where another controller acts.
     pub second_writers: SecondWriters,
 }
@@ -396,7 +398,7 @@ impl ControllerManager {
     }
 
     fn start_autoscalers(&self, events: Recorder) {
-        let planner = AutoscalerPlanner::new(Arc::clone(&self.gates));
+        let planner = AutoscalerPlanner::new(Arc::clone(&self.gates), self.usage.clone());
         let (queue, guard) = (self.queue("horizontalpodautoscaling"), Guard::default());
         if self.second_writers == SecondWriters::Stop {
             planner.watch(&guard, &queue);

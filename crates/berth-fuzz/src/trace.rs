@@ -1,6 +1,6 @@
 //! Recordings from anywhere: bytes, lines behind a right beginning, objects of a cluster to be recorded. What is read fits, and what is recorded is read.
 
-use berth_trace::{Ended, Frames, Header, Item, KINDS, Naming, Reader, Recorder};
+use berth_trace::{Ended, Frames, Header, Item, KINDS, Measured, Naming, Reader, Recorder};
 use std::time::Duration;
 
 fn header() -> Header {
@@ -43,6 +43,7 @@ pub fn run(data: &[u8]) {
             let (at, naming) = (header().at, if choice % 2 == 0 { Naming::Plain } else { Naming::Hashed });
             let mut recorder = Recorder::new(naming, &[choice; 32], at);
             recorder.put(kind, &object, at);
+            recorder.usage(std::slice::from_ref(&object), Measured::All, at);
             recorder.listed(at);
             let mut frames = Frames::new(Vec::new(), 0);
             frames.line(&header().line()).expect("in memory");

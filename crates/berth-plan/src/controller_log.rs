@@ -45,10 +45,22 @@ pub(crate) struct Observations {
     /// Objects that could not be created: the first of each kind of error and object.
     pub(crate) rejections: Vec<Rejection>,
     rejected: BTreeSet<(Uid, RejectedBy)>,
+    /// The sizes that autoscalers planned.
+    pub(crate) autoscalings: Vec<Autoscaling>,
     /// Why pods are deleted, by their keys.
     pub(crate) rules: BTreeMap<ObjectKey, String>,
     /// Why ReplicaSets are created, resized and deleted: the reasons of plans whose writes were not observed yet.
     set_reasons: BTreeMap<(ObjectKey, SetChange), String>,
+}
+
+/// A size that an autoscaler requires.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Autoscaling {
+    pub(crate) at: Timestamp,
+    pub(crate) autoscaler: ObjectKey,
+    pub(crate) from: i32,
+    pub(crate) to: i32,
+    pub(crate) why: String,
 }
 
 /// The waits of a workload.
@@ -111,6 +123,7 @@ impl Observations {
         self.warnings.clear();
         self.rejections.clear();
         self.rejected.clear();
+        self.autoscalings.clear();
         self.rules.clear();
         self.set_reasons.clear();
     }
@@ -166,7 +179,13 @@ impl PlanObserver for ControllerLog {
     fn planned(&self, controller: &'static str, key: &ObjectKey, plan: &Plan, due: Due) {
         let mut observations = self.observations();
         let due_now = plan.stages.iter().flat_map(|stage| &stage.actions).filter(|action| due.includes(action));
-        due_now.for_each(|action| observations.note_reasons(action));
+        for action in due_now {
+            observations.note_reasons(action);
+            if let Action::Patch { reason: Reason::Autoscaled { from, to, why }, .. } = action {
+                let (at, autoscaler) = (self.clock.now(), key.clone());
+                observations.autoscalings.push(Autoscaling { at, autoscaler, from: *from, to: *to, why: why.clone() });
+            }
+        }
         let kind = match controller {
             "deployment" => WorkloadKind::Deployment,
             "statefulset" => WorkloadKind::StatefulSet,

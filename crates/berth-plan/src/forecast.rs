@@ -1,6 +1,7 @@
 //! The result of a forecast: data, whose JSON is an interface ([`Forecast`] and all in it; docs/how-to/plan.md documents the fields).
 
 use crate::{
+    autoscalers::AutoscalerForecast,
     pod_timings::Timing,
     times::{maybe_seconds, seconds},
 };
@@ -24,6 +25,9 @@ pub struct Forecast {
     /// The Jobs and ReplicationControllers of the change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherForecast>,
+    /// The autoscalers of the changed workloads.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub autoscalers: Vec<AutoscalerForecast>,
     /// The quotas of their namespaces.
     pub quotas: Vec<QuotaPeak>,
     /// The minimum free capacity of nodes, for each resource that the workloads request.

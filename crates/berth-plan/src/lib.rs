@@ -9,6 +9,7 @@
 
 mod analyses;
 mod asked_pods;
+mod autoscalers;
 mod change;
 mod chart;
 mod compare;
@@ -20,6 +21,7 @@ mod difference;
 mod dry_run;
 mod error;
 mod forecast;
+mod load;
 mod nodes;
 mod observer;
 mod others;
@@ -37,20 +39,21 @@ mod version;
 
 pub use analyses::Analyses;
 pub use asked_pods::{AskedPod, RefusedPod, asked_pods};
+pub use autoscalers::{AutoscalerChange, AutoscalerForecast, AutoscalerUsage, KnownUsage, measured_namespaces};
 pub use change::{Change, Edit, Edits};
 pub use chart::charts;
 pub use compare::{Alternative, Spread, compare, forecast_many};
 pub use consequences::consequences;
 pub use dry_run::{Write, WriteBody, writes};
-pub use error::PlanError;
+pub use error::{PlanError, UnfitAutoscaler};
 pub use forecast::{
     Failure, Forecast, Lane, Life, LifeState, NodeRoom, OtherForecast, OtherOutcome, Outcome, Peak, QuotaPeak, Step, StepKind, Supposed,
     Trouble, TroubleKind, Victim, WaitSpan, WorkloadForecast,
 };
 pub use pod_timings::{Source, Timing};
 pub use replay::{
-    Column, Ending, Facts, Missed, Passing, Policy, Recorded, Replay, ReplayError, ReplayOptions, Rollout, Size, Sum, WorkloadColumn,
-    charts as replay_charts, replay, text as replay_text,
+    Autoscaled, Column, Ending, Facts, Missed, Passing, Policy, Recorded, Replay, ReplayError, ReplayOptions, Rollout, Scaling, Size, Sum,
+    WorkloadColumn, charts as replay_charts, replay, text as replay_text,
 };
 pub use run::{KnownGates, Suppositions, forecast};
 pub use snapshot::{Controllers, KINDS, Snapshot, SnapshotKind, SnapshotScope};

@@ -3,6 +3,7 @@
 use crate::{
     analyses::Analyses,
     asked_pods::{Refusals, RefusedPod},
+    autoscalers::{Autoscalers, KIND as AUTOSCALER, KnownUsage},
     change::{Change, Changed},
     demand::Demand,
     error::PlanError,
@@ -27,6 +28,7 @@ use berth_workloads::{
     view::{PodView, ReplicaSetView, View},
     workload::WorkloadId,
 };
+use serde_json::Value;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 /// How long the components have to read the initial objects before the change: more than they need.
@@ -35,6 +37,10 @@ const WARM_UP: Duration = Duration::from_millis(200);
 const SETTLE_MAX: Duration = Duration::from_secs(6 * 3600);
 /// How long nothing may happen before the simulation counts as converged.
 const RESTING: Duration = Duration::from_secs(60);
+/// How long a forecast with an autoscaler goes on after the last change: longer than its default stabilization window.
+const AUTOSCALERS_REST: Duration = Duration::from_secs(360);
+/// The maximum time that a rollout with an autoscaler is followed, whose sizes may never settle.
+const LONGEST_AUTOSCALED: Duration = Duration::from_secs(86_400);
 /// The maximum time that a rollout is followed.
 const LONGEST: Duration = Duration::from_secs(30 * 86_400);
 
@@ -59,6 +65,8 @@ pub struct Suppositions {
     pub seed: u64,
     /// The ConfigMaps and Secrets that are known to exist or to be missing. All others count as existing.
     pub objects: KnownObjects,
+    /// The usage of the cluster's pods. Without it, autoscalers of real pods do not run.
+    pub usage: KnownUsage,
     /// The maximum number of writes of the simulation, for callers that do not wait for long. `None` for 20,000,000.
     pub writes_max: Option<u64>,
 }
@@ -88,7 +96,10 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
         None => snapshot.controllers(),
     };
     let node_count = snapshot.of_kinds(&["Node"]).count();
-    let mut demand = Demand::of_all(&snapshot.objects, node_count).check()?;
+    let autoscalers = Autoscalers::of(snapshot, change, &targets, &suppositions.usage);
+    let mut demand = Demand::of_all(&snapshot.objects, node_count);
+    autoscalers.add_demand(&snapshot.objects, &mut demand);
+    let mut demand = demand.check()?;
     let timings = timings(snapshot, suppositions, change, &targets);
     let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
     let begins = snapshot.at - WARM_UP;
@@ -96,13 +107,15 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     (simulation.analyses, simulation.controllers) = (suppositions.analyses, controllers);
     simulation.writes_max = suppositions.writes_max.unwrap_or(simulation.writes_max);
     simulation.gates = controllers.gates_of(&suppositions.gates.controllers);
+    simulation.usage = autoscalers.usage();
     let mut observer = Observer::new(&targets, change.others(), simulation.gates.clone(), simulation.log());
-    simulation.restore(snapshot.stored())?;
+    let (autoscaling, stored): (Vec<_>, Vec<_>) = snapshot.stored().into_iter().partition(|object| object["kind"] == AUTOSCALER);
+    simulation.restore(stored)?;
     let others = LearnedTimings::default().of_any(suppositions.start, suppositions.stop);
     let knows_references = !suppositions.objects.is_empty();
     let habits = PodBehaviors { timings: timings.clone(), others, seed: suppositions.seed, knows_references };
     let nodes = habits.nodes(snapshot, begins, change.with_applied(&suppositions.objects));
-    let has_manifests = make_manifests(&mut simulation, snapshot)?;
+    let has_manifests = make_manifests(&mut simulation, snapshot, &autoscalers)?;
     simulation.start(nodes);
     let until = snapshot.at.max(simulation.now());
     follow(&mut simulation, &mut observer, until, |_, _| false)?;
@@ -110,7 +123,8 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
         settle(&mut simulation, &mut observer)?;
     }
     observer.begin(simulation.now(), |entry| simulation.written_lately(entry));
-    let changed = change.outcome(&mut simulation)?;
+    let mut changed = change.outcome(&mut simulation)?;
+    changed.retain(|Changed { subject, .. }| autoscalers.includes(&subject.kind.kind, &subject.namespace, &subject.name));
     for object in &changed {
         demand.subtract(Demand::of(&object.before, node_count));
         demand.add(Demand::of(&object.after, node_count));
@@ -118,14 +132,28 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     demand.check()?;
     let is_changed = |workload: &WorkloadId| changed.iter().any(|object| object.is_news() && object.is_of(workload));
     simulation.log().observations().begin(simulation.now(), is_changed);
+    // Not before: what an autoscaler does is part of the forecast.
+    simulation.restore(autoscaling.into_iter().filter(|object| is_included(&autoscalers, object)))?;
     Changed::make(changed, &mut simulation)?;
     let patience = |observer: &Observer| observer.patience(slowest);
-    let longest = simulation.now() + LONGEST;
+    let (log, is_autoscaled) = (simulation.log(), simulation.usage.is_some());
+    let longest = simulation.now() + if is_autoscaled { LONGEST_AUTOSCALED } else { LONGEST };
+    let rests = |observer: &Observer, now: Timestamp| {
+        let autoscaled = log.observations().autoscalings.last().map_or(observer.began, |last| last.at);
+        !is_autoscaled || autoscaled.max(observer.progressed) + AUTOSCALERS_REST < now
+    };
     follow(&mut simulation, &mut observer, longest, |observer, now| {
-        observer.is_settled() || observer.progressed + patience(observer) < now
+        (observer.is_settled() && rests(observer, now)) || observer.progressed + patience(observer) < now
     })?;
     simulation.check_panics()?;
-    Ok(finish(&simulation, observer, Found { snapshot, controllers, because, suppositions, timings }))
+    Ok(finish(&simulation, observer, Found { snapshot, controllers, because, suppositions, timings, autoscalers }))
+}
+
+/// Whether a forecast has an object: not an autoscaler that does not run.
+fn is_included(autoscalers: &Autoscalers, object: &Value) -> bool {
+    let text = |value: &Value, default: &str| value.as_str().unwrap_or(default).to_owned();
+    let metadata = &object["metadata"];
+    autoscalers.includes(&text(&object["kind"], ""), &text(&metadata["namespace"], "default"), &text(&metadata["name"], ""))
 }
 
 /// The API server of the cluster, as far as it is known.
@@ -142,6 +170,7 @@ struct Found<'a> {
     because: String,
     suppositions: &'a Suppositions,
     timings: BTreeMap<WorkloadId, Timings>,
+    autoscalers: Autoscalers,
 }
 
 /// The timings of all workloads in the snapshot and in the change.
@@ -153,9 +182,9 @@ fn timings(snapshot: &Snapshot, suppositions: &Suppositions, change: &Change, ta
 }
 
 /// Creates the snapshot's manifests. Returns whether there are any.
-fn make_manifests(simulation: &mut Simulation, snapshot: &Snapshot) -> Result<bool, PlanError> {
+fn make_manifests(simulation: &mut Simulation, snapshot: &Snapshot, autoscalers: &Autoscalers) -> Result<bool, PlanError> {
     let mut any = false;
-    for manifest in snapshot.manifests() {
+    for manifest in snapshot.manifests().filter(|manifest| is_included(autoscalers, manifest)) {
         let namespace = manifest["metadata"]["namespace"].as_str().unwrap_or("default").to_owned();
         simulation.make_namespace(&namespace)?;
         simulation.apply(manifest, &namespace)?;
@@ -278,7 +307,9 @@ fn finish(simulation: &Simulation, mut observer: Observer, found: Found<'_>) -> 
         missing: found.snapshot.missing.clone(),
         seed: found.suppositions.seed,
     };
-    Forecast { supposed, workloads: workloads.collect(), others, quotas, nodes, troubles: observer.troubles, total }
+    let workloads = workloads.collect();
+    let autoscalers = found.autoscalers.finish(&simulation.log().observations().autoscalings, observer.began);
+    Forecast { supposed, workloads, others, autoscalers, quotas, nodes, troubles: observer.troubles, total }
 }
 
 /// The Jobs and the ReplicationControllers of the change. Records those that fail or never are as specified.

@@ -13,6 +13,7 @@ use crate::{
 use berth_api::{FeatureGates, Object};
 use berth_controllers::{
     Cluster,
+    autoscaler::PodUsage,
     events::Recorder,
     executor::PlanObserver,
     guard::SecondWriters,
@@ -66,6 +67,8 @@ const PROVISION_LATENCY: Duration = Duration::from_secs(5);
 /// The controllers that run. Nodes do not fail meanwhile, and neither garbage collection nor Services affect a rollout.
 const CONTROLLERS: &str =
     "daemonset,deployment,disruption,job,persistentvolume-binder,replicaset,replicationcontroller,resourcequota,statefulset";
+/// The controller of autoscalers, which runs only if the usage of their pods is known.
+const AUTOSCALERS: &str = "horizontalpodautoscaling";
 /// The field manager of the change.
 const MANAGER: &str = "berth-plan";
 
@@ -99,6 +102,8 @@ pub(crate) struct Simulation {
     pub(crate) server: Server,
     /// The gates of the controllers.
     pub(crate) gates: FeatureGates,
+    /// The usage of pods. `None`: no autoscaler runs.
+    pub(crate) usage: Option<Arc<dyn PodUsage>>,
 }
 
 /// The API server of a simulation.
@@ -165,6 +170,7 @@ impl Simulation {
             controllers: Controllers::Berth,
             server: server.clone(),
             gates: FeatureGates::default(),
+            usage: None,
         }
     }
 
@@ -209,6 +215,7 @@ impl Simulation {
         let cluster: Arc<dyn Cluster> = Arc::new(DiscardEvents { inner, log: Arc::clone(&self.log) });
         let metrics = Arc::clone(&self.metrics);
         let events = Recorder::new(Arc::clone(&cluster), env.clone(), Arc::clone(&metrics), "default-scheduler");
+        let enabled = if self.usage.is_some() { format!("{enabled},{AUTOSCALERS}") } else { enabled.to_owned() };
         Scheduler::start(&cluster, &env, &events, &metrics);
         Nodes::take_on(&cluster, &env, &events.of("kubelet"), &metrics, nodes);
         ControllerManager {
@@ -216,12 +223,13 @@ impl Simulation {
             env,
             gates: Arc::new(self.gates.clone()),
             metrics,
-            enabled: Enabled::parse(enabled).expect("all are known"),
+            enabled: Enabled::parse(&enabled).expect("all are known"),
             provision_latency: PROVISION_LATENCY,
             load_balancer_range: "198.51.100.0/24".parse().expect("a range"),
             providers: Arc::new(self.analyses),
             signer: None,
             follower: Some(Arc::<ControllerLog>::clone(&self.log) as Arc<dyn PlanObserver>),
+            usage: self.usage.clone(),
             second_writers: SecondWriters::Ignore,
         }
         .start();

@@ -75,6 +75,7 @@ pub static KINDS: &[SnapshotKind] = &[
     kind(APPS, "DaemonSet", "daemonsets", SnapshotScope::Namespace, "assuming no DaemonSets"),
     kind(BATCH, "Job", "jobs", SnapshotScope::Namespace, "assuming no Jobs"),
     kind(CORE, "ReplicationController", "replicationcontrollers", SnapshotScope::Namespace, "assuming no ReplicationControllers"),
+    kind(("autoscaling", "v2"), "HorizontalPodAutoscaler", "horizontalpodautoscalers", SnapshotScope::Namespace, "assuming no autoscaler"),
     kind(APPS, "ReplicaSet", "replicasets", SnapshotScope::Namespace, "assuming that every rollout creates a new one"),
     kind(
         APPS,

@@ -1,6 +1,7 @@
 //! Forecasts as text for users. Text from objects can contain control characters, so a caller that prints it to a terminal escapes it.
 
 use crate::{
+    autoscalers::{AutoscalerChange, AutoscalerForecast, AutoscalerUsage},
     compare::{Alternative, Spread},
     forecast::{Forecast, OtherForecast, OtherOutcome, Outcome, Peak, Step, StepKind, WorkloadForecast},
     pod_timings::{Source, Timing},
@@ -50,7 +51,7 @@ fn write(out: &mut String, forecast: &Forecast, spread: Option<&Spread>) -> fmt:
     write_suppositions(out, forecast)?;
     for workload in &forecast.workloads {
         writeln!(out)?;
-        write_workload(out, workload)?;
+        write_workload(out, workload, &forecast.autoscalers)?;
     }
     for other in &forecast.others {
         writeln!(out)?;
@@ -102,17 +103,35 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
         Some(_) => writeln!(out, "Assumes that each analysis fails at once.")?,
         None => (),
     }
+    forecast.autoscalers.iter().try_for_each(|autoscaler| write_autoscaler(out, autoscaler))?;
     for missing in &supposed.missing {
         writeln!(out, "PARTIAL: {missing}.")?;
     }
     Ok(())
 }
 
-fn write_workload(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
+fn write_autoscaler(out: &mut String, autoscaler: &AutoscalerForecast) -> fmt::Result {
+    let AutoscalerForecast { namespace, name, target, usage, .. } = autoscaler;
+    match usage {
+        AutoscalerUsage::Annotations => {
+            writeln!(out, "Runs autoscaler {namespace}/{name} of {target} with the usage that annotations of the simulated pods set.")
+        }
+        AutoscalerUsage::Metrics { pods: measured, cpu_millis, memory_bytes } => {
+            let [cpu, memory] = [amount("cpu", *cpu_millis), amount("memory", *memory_bytes)];
+            let measured = pods(i64::try_from(*measured).unwrap_or(i64::MAX));
+            let line =
+                format!("Runs autoscaler {namespace}/{name} of {target} with the present usage of {measured}: cpu {cpu}, memory {memory}.");
+            writeln!(out, "{line} Ready pods share it equally.")
+        }
+        AutoscalerUsage::Unknown { why } => writeln!(out, "Does not run autoscaler {namespace}/{name} of {target}: {why}."),
+    }
+}
+
+fn write_workload(out: &mut String, workload: &WorkloadForecast, autoscalers: &[AutoscalerForecast]) -> fmt::Result {
     let WorkloadForecast { workload: id, replicas, .. } = workload;
     writeln!(out, "{id}, {}: {}", pods(*replicas), End(workload))?;
     writeln!(out, "  pods start in {}, stop in {}", Took(&workload.start), Took(&workload.stop))?;
-    write_steps(out, workload)?;
+    write_steps(out, workload, autoscalers)?;
     let bound = workload.most.map(|most| format!(" (limit {most}; the policy decides if terminating pods count)"));
     writeln!(out, "  pods: at most {}, including terminating pods{}", Extreme(&workload.pods), bound.unwrap_or_default())?;
     let least = workload.least.map(|least| format!(" (the strategy requires {least})")).unwrap_or_default();
@@ -143,8 +162,18 @@ fn write_other(out: &mut String, other: &OtherForecast) -> fmt::Result {
     writeln!(out, "  pods: {created} created, at most {} at once, at {}", most.value, Shown(most.at))
 }
 
-fn write_steps(out: &mut String, workload: &WorkloadForecast) -> fmt::Result {
-    let mut lines: Vec<(Duration, String)> = workload.steps.iter().map(|step| (step.at, step.to_string())).collect();
+fn write_steps(out: &mut String, workload: &WorkloadForecast, autoscalers: &[AutoscalerForecast]) -> fmt::Result {
+    let own = autoscalers.iter().filter(|autoscaler| autoscaler.target == workload.workload);
+    let sizes = own.flat_map(|autoscaler| {
+        let line = |change: &AutoscalerChange| {
+            let AutoscalerChange { at, from, to, why } = change;
+            (*at, format!("autoscaler {} scales from {from} to {}: {why}", autoscaler.name, pods(i64::from(*to))))
+        };
+        autoscaler.changes.iter().map(line)
+    });
+    // Before the steps that follow from them.
+    let mut lines: Vec<(Duration, String)> = sizes.collect();
+    lines.extend(workload.steps.iter().map(|step| (step.at, step.to_string())));
     let waited = |until: Option<Duration>, from: Duration| {
         until.map_or_else(|| " (indefinitely)".to_owned(), |until| format!(" ({})", Shown(until.saturating_sub(from))))
     };

@@ -306,6 +306,7 @@ impl Simulation {
                 providers,
                 signer: None,
                 follower: None,
+                usage: None,
                 second_writers: SecondWriters::Ignore,
             }
             .start();

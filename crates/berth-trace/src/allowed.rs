@@ -3,7 +3,7 @@
 //! whole kinds (Secrets, ConfigMaps, events).
 
 use crate::shape::{Member, Shape};
-use Shape::{Amounts, Flag, Key, Labels, List, Mark, Members, Name, Number, OneOf, Pairs, Share, Template, Time, Version, Word};
+use Shape::{Amount, Amounts, Flag, Key, Labels, List, Mark, Members, Name, Number, OneOf, Pairs, Share, Template, Time, Version, Word};
 use berth_api::annotations::{
     BERTH_DELETED_POD_REPLACEMENT_POLICY, BERTH_POD_REPLACEMENT_POLICY, BERTH_PROMOTED, BERTH_REPAIR, BERTH_STEP, BERTH_STEPS,
     BERTH_UPDATE_STRATEGY, DESIRED_REPLICAS, MAX_REPLICAS, POD_DELETION_COST, REPLICA_SET_REPLICAS_BEFORE_SCALE, REVISION,
@@ -28,6 +28,10 @@ pub struct TracedKind {
     pub(crate) shape: Shape,
 }
 
+/// The maximum of a workload's cpu, in millicores, and of its memory, in bytes.
+pub(crate) const USAGE_MAX: i64 = 1 << 50;
+/// The kinds of workloads with usage.
+pub(crate) const WORKLOADS: [&str; 3] = ["Deployment", "ReplicaSet", "StatefulSet"];
 /// The maximum number of replicas of a workload.
 const REPLICAS_MAX: i64 = 200_000;
 /// A little more than a year, in seconds.
@@ -246,6 +250,50 @@ const SELECTS: &[&str] = &[
     "/spec/template/spec/topologySpreadConstraints",
 ];
 
+/// The target of a metric.
+const METRIC_TARGET: Shape =
+    Members(&[must("type", Word), may("averageUtilization", Number(1, I32_MAX)), may("averageValue", Amount), may("value", Amount)]);
+/// The metrics of an autoscaler. Only those of pods' cpu and memory are recorded whole. Of the others, names and selectors are omitted.
+const METRICS: Shape = List(
+    &Members(&[must("type", Word), may("resource", Members(&[must("name", OneOf(&["cpu", "memory"])), must("target", METRIC_TARGET)]))]),
+    64,
+);
+const CURRENT_METRICS: Shape = List(
+    &Members(&[
+        must("type", Word),
+        may(
+            "resource",
+            Members(&[
+                must("name", OneOf(&["cpu", "memory"])),
+                must(
+                    "current",
+                    Members(&[may("averageUtilization", Number(0, I32_MAX)), may("averageValue", Amount), may("value", Amount)]),
+                ),
+            ]),
+        ),
+    ]),
+    64,
+);
+const SCALING_RULES: Shape = Members(&[
+    may("stabilizationWindowSeconds", SECONDS),
+    may("selectPolicy", Word),
+    may("tolerance", Amount),
+    may(
+        "policies",
+        List(&Members(&[must("type", Word), must("value", Number(1, I32_MAX)), must("periodSeconds", Number(1, SECONDS_MAX))]), 64),
+    ),
+]);
+
+/// A line of usage.
+pub(crate) const USAGE: Shape = Members(&[
+    must("kind", OneOf(&WORKLOADS)),
+    must("namespace", Name),
+    must("name", Name),
+    must("pods", COUNT),
+    must("cpuMillis", Number(0, USAGE_MAX)),
+    must("memoryBytes", Number(0, USAGE_MAX)),
+]);
+
 /// All recorded kinds. Kinds whose fields select labels come before the kinds that have the labels.
 pub const KINDS: &[TracedKind] = &[
     TracedKind {
@@ -378,6 +426,27 @@ pub const KINDS: &[TracedKind] = &[
             ])),
         )
     },
+    traced(
+        "autoscaling/v2",
+        "HorizontalPodAutoscaler",
+        "horizontalpodautoscalers",
+        object!("autoscaling/v2", "HorizontalPodAutoscaler", METADATA,
+        "spec": Members(&[
+            must("scaleTargetRef", Members(&[may("apiVersion", Version), must("kind", Word), must("name", Name)])),
+            may("minReplicas", COUNT),
+            may("maxReplicas", Number(0, I32_MAX)),
+            may("metrics", METRICS),
+            may("behavior", Members(&[may("scaleUp", SCALING_RULES), may("scaleDown", SCALING_RULES)])),
+        ]),
+        "status": Members(&[
+            may("observedGeneration", GENERATION),
+            may("lastScaleTime", Time),
+            may("currentReplicas", COUNT),
+            may("desiredReplicas", COUNT),
+            may("currentMetrics", CURRENT_METRICS),
+            may("conditions", CONDITIONS),
+        ])),
+    ),
     traced(
         "v1",
         "ResourceQuota",

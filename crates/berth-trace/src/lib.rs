@@ -17,10 +17,12 @@ mod recorder;
 mod selectors;
 mod shape;
 mod template;
+mod usage;
 
 pub use allowed::{KINDS, TracedKind};
 pub use frames::Frames;
-pub use line::{Ended, Header, Item, Moment, ObjectId};
+pub use line::{Ended, Header, Item, Moment, ObjectId, Usage};
 pub use names::{KEY_BYTES, Naming};
 pub use reader::{Reader, TraceError};
 pub use recorder::Recorder;
+pub use usage::{Measured, PodUsage};

@@ -5,8 +5,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// The version of the format.
-pub(crate) const VERSION: u64 = 1;
+/// The version of the format that this berth writes. It also reads all older ones: version 2 adds the lines of [`Item::Usage`], and
+/// autoscalers.
+pub(crate) const VERSION: u64 = 2;
 
 /// The first line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,6 +51,8 @@ pub enum Item {
         /// The length of the period up to this line.
         lasted: Duration,
     },
+    /// What the pods of a workload use.
+    Usage(Usage),
     /// The recording contains all objects of the initial lists.
     Listed,
     /// The recording ended in order.
@@ -75,6 +78,19 @@ impl ObjectId {
         let kind = KINDS.iter().find(|kind| object["kind"] == kind.kind)?;
         Some(Self { kind: kind.kind, namespace: text(&object["metadata"]["namespace"]), name: text(&object["metadata"]["name"]) })
     }
+}
+
+/// The usage of a workload's pods at one moment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The workload.
+    pub workload: ObjectId,
+    /// The number of its pods with a sample, without terminating ones.
+    pub pods: u32,
+    /// What they use together, in millicores.
+    pub cpu_millis: i64,
+    /// What they use together, in bytes.
+    pub memory_bytes: i64,
 }
 
 /// Why a recording ended.

@@ -2,8 +2,8 @@
 //! recording contains is rejected.
 
 use crate::{
-    allowed::{KINDS, kind},
-    line::{Ended, Header, Item, Moment, ObjectId, VERSION},
+    allowed::{KINDS, USAGE, WORKLOADS, kind},
+    line::{Ended, Header, Item, Moment, ObjectId, Usage, VERSION},
     names::is_name,
     shape::{Fault, Shape, Sieve, shown},
 };
@@ -49,7 +49,7 @@ pub enum TraceError {
     #[error("this is not a recording; `berth record` makes one ({0})")]
     NoTrace(String),
     /// A newer version of berth wrote the file.
-    #[error("it is a recording of version {0}, which this berth cannot read; it reads version {VERSION}")]
+    #[error("it is a recording of version {0}, which this berth cannot read; it reads versions 1 to {VERSION}")]
     Version(u64),
     /// A line violates the format.
     #[error("line {line}: {field} {why}")]
@@ -250,7 +250,7 @@ impl<R: Read> Reader<R> {
                 self.object_bytes -= self.places.remove(&(*kind, namespace.clone(), name.clone())).unwrap_or(0);
             }
             Item::Ended(_) => self.has_end = true,
-            Item::Gap { .. } | Item::Listed => (),
+            Item::Gap { .. } | Item::Usage(_) | Item::Listed => (),
         }
         Ok(Moment { at, line, item })
     }
@@ -323,7 +323,7 @@ fn header_of(text: &[u8]) -> Result<Header, TraceError> {
         return Err(TraceError::NoTrace("its first line is not a header".to_owned()));
     }
     match members.get("version").and_then(Value::as_u64) {
-        Some(VERSION) => (),
+        Some(1..=VERSION) => (),
         other => return Err(TraceError::Version(other.unwrap_or(0))),
     }
     let fault = |Fault { field, why }: Fault| TraceError::Line { line: 1, field, why };
@@ -363,6 +363,7 @@ fn item_of(members: &Map<String, Value>) -> Result<(Duration, Item), Fault> {
             let lasted = value["ms"].as_u64().ok_or_else(|| wrong("gap.ms", "is not a number of milliseconds"))?;
             Item::Gap { plural: plural.ok_or_else(|| wrong("gap.plural", "names an unknown kind"))?, lasted: Duration::from_millis(lasted) }
         }
+        "usage" => usage(value)?,
         "listed" => Item::Listed,
         "ended" => {
             let ended = Ended::ALL.iter().find(|(word, _)| value == word).map(|(_, ended)| *ended);
@@ -385,6 +386,23 @@ fn put(value: &Value) -> Result<Item, Fault> {
         return Err(wrong("put.metadata.namespace", format!("is not as that of a {}", kind.kind)));
     }
     Ok(Item::Put(object))
+}
+
+fn usage(value: &Value) -> Result<Item, Fault> {
+    let usage = Sieve::Check.keep(&USAGE, value, &mut vec!["usage".to_owned()])?.unwrap_or_default();
+    let text = |name: &str| usage[name].as_str().unwrap_or_default().to_owned();
+    let (namespace, name) = (text("namespace"), text("name"));
+    let kind = WORKLOADS.into_iter().find(|kind| usage["kind"] == *kind);
+    let Some(kind) = kind.filter(|_| !namespace.is_empty() && !name.is_empty()) else {
+        return Err(wrong("usage", "does not identify a workload"));
+    };
+    let number = |name: &str| usage[name].as_i64().unwrap_or_default();
+    Ok(Item::Usage(Usage {
+        workload: ObjectId { kind, namespace, name },
+        pods: u32::try_from(number("pods")).unwrap_or(u32::MAX),
+        cpu_millis: number("cpuMillis"),
+        memory_bytes: number("memoryBytes"),
+    }))
 }
 
 fn gone(value: &Value) -> Result<Item, Fault> {
@@ -416,6 +434,41 @@ mod tests {
         let mut reader = Reader::begin(text.as_bytes()).expect("a header");
         (reader.object_bytes_max, reader.ever_max) = (object_bytes_max, ever_max);
         reader.collect::<Result<Vec<_>, _>>().map(|moments| moments.len()).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_recording_of_the_first_version_is_still_read_and_one_of_the_next_is_not() {
+        let begin = |version: u64| {
+            let head = HEAD.replace("\"version\":1", &format!("\"version\":{version}")) + "\n";
+            Reader::begin(head.as_bytes()).map(|reader| reader.header().controllers.clone()).map_err(|error| error.to_string())
+        };
+        assert_eq!([begin(1), begin(VERSION)], [Ok("berth".to_owned()), Ok("berth".to_owned())]);
+        for version in [0, VERSION + 1] {
+            assert!(begin(version).is_err_and(|error| error.contains("it reads versions 1 to 2")), "{version}");
+        }
+    }
+
+    #[test]
+    fn usage_is_a_workloads_and_within_limits() {
+        let usage = |change: Value| {
+            let mut usage =
+                json!({"kind": "Deployment", "namespace": "a", "name": "web", "pods": 3, "cpuMillis": 700, "memoryBytes": 4096});
+            usage.as_object_mut().expect("a map").extend(change.as_object().expect("a map").clone());
+            read(&[json!({"ms": 1, "usage": usage}).to_string()], (usize::MAX, 1))
+        };
+        assert_eq!(usage(json!({})), Ok(1));
+        let refused = [
+            (json!({"kind": "Pod"}), "usage.kind \"Pod\" is none of Deployment, ReplicaSet, StatefulSet"),
+            (json!({"namespace": ""}), "usage does not identify a workload"),
+            (json!({"cpuMillis": -1}), "usage.cpuMillis -1 is not from 0 to 1125899906842624"),
+            (json!({"memoryBytes": 1_u64 << 51}), "usage.memoryBytes 2251799813685248 is not from 0 to 1125899906842624"),
+            (json!({"memoryBytes": "1Gi"}), "usage.memoryBytes is not an integer"),
+            (json!({"pods": 200_001}), "usage.pods 200001 is not from 0 to 200000"),
+            (json!({"note": "x"}), "usage has an unknown member \"note\""),
+        ];
+        for (change, wanted) in refused {
+            assert_eq!(usage(change), Err(format!("line 2: {wanted}")));
+        }
     }
 
     /// Many small objects together exceed the limit.

@@ -1,12 +1,13 @@
 //! Converts changes of a cluster to lines: only allowed fields, and only if one of them changed.
 
 use crate::{
-    allowed::TracedKind,
-    line::{Ended, ObjectId, line},
+    allowed::{TracedKind, WORKLOADS},
+    line::{Ended, ObjectId, Usage, line},
     names::{KEY_BYTES, Names, Naming},
     selectors::{ALWAYS, take_keys},
     shape::Sieve,
     template::prepared,
+    usage::{Measured, MeasuredPods, target},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -125,6 +126,41 @@ impl Recorder {
         let lasted = Duration::try_from(now.duration_since(since)).unwrap_or_default();
         let lasted = u64::try_from(lasted.as_millis()).unwrap_or(u64::MAX);
         self.push("gap", &json!({"plural": kind.plural, "ms": lasted}), now);
+    }
+
+    /// Whether [`Self::usage`] would record the usage of any workload.
+    #[must_use]
+    pub fn has_measured(&self, of: Measured) -> bool {
+        !self.measured(of).is_empty()
+    }
+
+    /// Records what the pods of workloads use. `items` are those of a list of `metrics.k8s.io`. Usage of pods that are not recorded, and of
+    /// terminating ones, is omitted.
+    pub fn usage(&mut self, items: &[Value], of: Measured, now: Timestamp) {
+        let pod = |namespace: &str, name: &str| {
+            let id = ObjectId { kind: "Pod", namespace: namespace.to_owned(), name: name.to_owned() };
+            self.objects.get(&id).map(|kept| kept.wide.as_str())
+        };
+        let pods = MeasuredPods::of(items, pod);
+        let measured = self.measured(of);
+        let found = measured.iter().filter_map(|id| pods.usage(id, &self.objects.get(id)?.wide));
+        let line = |usage: Usage| {
+            let ObjectId { kind, namespace, name } = &usage.workload;
+            let (namespace, name) = (self.names.name(namespace), self.names.name(name));
+            json!({"kind": kind, "namespace": namespace, "name": name, "pods": usage.pods,
+                "cpuMillis": usage.cpu_millis, "memoryBytes": usage.memory_bytes})
+        };
+        let lines: Vec<Value> = found.map(line).collect();
+        lines.iter().for_each(|usage| self.push("usage", usage, now));
+    }
+
+    /// The workloads whose usage is recorded.
+    fn measured(&self, of: Measured) -> BTreeSet<ObjectId> {
+        let is_target = |(id, kept): (&ObjectId, &Kept)| {
+            if id.kind == "HorizontalPodAutoscaler" { target(&id.namespace, &kept.wide) } else { None }
+        };
+        let all = self.objects.keys().filter(|id| of == Measured::All && id.kind != "ReplicaSet" && WORKLOADS.contains(&id.kind));
+        self.objects.iter().filter_map(is_target).chain(all.cloned()).collect()
     }
 
     /// Records that all initial lists are complete.

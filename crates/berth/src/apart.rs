@@ -90,6 +90,7 @@ pub(crate) fn controller_manager(options: &ControllerManager) -> Outcome<ExitCod
                 providers: analyses.providers(),
                 signer: None,
                 follower: None,
+                usage: None,
                 second_writers: SecondWriters::Stop,
             }
             .start();

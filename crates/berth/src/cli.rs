@@ -119,15 +119,19 @@ pub(crate) enum Command {
     /// The exit code is 0 for a plan, 1 for no plan, and 3 if an event of --fail-on happens.
     #[command(after_help = PLAN_EXAMPLES)]
     Plan(Box<PlanOptions>),
-    /// Records the changes of a cluster's workloads for berth replay: Deployments, StatefulSets, ReplicaSets, pods, nodes, quotas, budgets
-    /// and priorities.
+    /// Records the changes of a cluster's workloads for berth replay: Deployments, StatefulSets, ReplicaSets, pods, nodes, quotas, budgets,
+    /// priorities and autoscalers.
     ///
     /// berth record only reads, and reads no Secrets. The file contains the fields that planners read: names, the labels that selectors
     /// use, counts, resources, conditions and times. It contains no environment, command, argument, image or other annotation. Ctrl-C
     /// completes the file. An incomplete file can be replayed up to its last complete line.
+    ///
+    /// Every 15 s, the file gets the total cpu and memory of each workload that has a HorizontalPodAutoscaler, if the cluster has a metrics
+    /// server.
     #[command(after_help = RECORD_EXAMPLES)]
     Record(Box<RecordOptions>),
-    /// Replays a recording in virtual time, as it was and under another policy, and prints the cost of each: pods, resources, time.
+    /// Replays a recording in virtual time, as it was, under another policy or with another autoscaler, and prints the cost of each: pods,
+    /// resources, time.
     ///
     /// A simulation makes the same changes again, with berth's own controllers, scheduler and API rules. Pods take as long as they did.
     /// berth replay contacts no cluster. You can replay files that you do not trust: everything in them is limited.

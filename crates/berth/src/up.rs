@@ -471,6 +471,7 @@ fn start_controllers(
         providers: settings.analyses.providers(),
         signer,
         follower: None,
+        usage: None,
         second_writers: SecondWriters::Ignore,
     };
     manager.start();

@@ -129,6 +129,7 @@ impl Running {
             providers: Arc::new(NoProviders),
             signer: None,
             follower: None,
+            usage: None,
             second_writers,
         }
         .start();

@@ -12,11 +12,10 @@ const CHARTS_MAX: usize = 24;
 /// How many marks one chart has.
 const MARKS_MAX: usize = 40;
 
-/// The charts of each workload: recorded, replayed, and with the policy. Workloads with rollouts come first.
+/// The charts of each workload: recorded, replayed, with the policy, and with the other autoscaler. Workloads with rollouts come first.
 #[must_use]
 pub fn charts(replay: &Replay) -> Vec<Chart> {
-    let columns: Vec<&Column> =
-        [Some(&replay.recorded), Some(&replay.replayed), replay.under_policy.as_ref()].into_iter().flatten().collect();
+    let columns: Vec<&Column> = replay.columns().collect();
     let mut workloads: Vec<&WorkloadColumn> = replay.recorded.workloads.iter().collect();
     workloads.sort_by_key(|workload| std::cmp::Reverse((!workload.rollouts.is_empty(), workload.sum.pods.value)));
     let mut charts = Vec::new();

@@ -22,6 +22,12 @@ pub struct Replay {
     /// The same changes in the simulation with another policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub under_policy: Option<Column>,
+    /// The same changes with other autoscalers and, if there is one, the other policy. Their targets have their sizes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub under_hpa: Option<Column>,
+    /// The targets of these autoscalers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub autoscaled: Vec<Autoscaled>,
 }
 
 /// Facts about a recording.
@@ -47,6 +53,8 @@ pub struct Facts {
     pub starts: usize,
     /// The number of pods that stopped.
     pub stops: usize,
+    /// The number of samples of usage.
+    pub usage_samples: usize,
     /// The times in which changes were missed or observed late.
     pub gaps: Vec<Missed>,
     /// Kinds that could not be read.
@@ -70,11 +78,18 @@ pub struct Missed {
     pub lasted: Duration,
 }
 
+impl Replay {
+    /// The columns, from left to right.
+    pub(crate) fn columns(&self) -> impl Iterator<Item = &Column> {
+        [Some(&self.recorded), Some(&self.replayed), self.under_policy.as_ref(), self.under_hpa.as_ref()].into_iter().flatten()
+    }
+}
+
 /// One course of events, recorded or replayed.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Column {
-    /// `recorded`, `replayed`, `TerminationComplete`.
+    /// `recorded`, `replayed`, `TerminationComplete`, `another autoscaler`.
     pub name: String,
     /// The workloads, by kind, namespace and name.
     pub workloads: Vec<WorkloadColumn>,
@@ -134,7 +149,47 @@ pub struct WorkloadColumn {
     pub lives: Vec<Life>,
 }
 
-/// A size of a ReplicaSet.
+/// A workload whose size another autoscaler decides in the last column.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Autoscaled {
+    /// `Deployment`, `StatefulSet`, `ReplicaSet`.
+    pub kind: &'static str,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// The name of the autoscaler.
+    pub autoscaler: String,
+    /// The name of the recorded autoscaler that it replaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub instead_of: Option<String>,
+    /// The number of samples of usage.
+    pub samples: usize,
+    /// The largest usage of all its pods together: cpu in millicores, memory in bytes.
+    pub load: BTreeMap<&'static str, Peak<i64>>,
+    /// The result in each column.
+    pub columns: Vec<Scaling>,
+}
+
+/// The sizes of a workload in one column, and how they fit its load.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Scaling {
+    /// The name of the column.
+    pub column: String,
+    /// The first size, and each change.
+    pub sizes: Vec<Size>,
+    /// The number of changes.
+    pub changes: usize,
+    /// The total lifetime of all pods, including their termination.
+    pub pod_seconds: f64,
+    /// How long the ready pods used more than the autoscaler of the last column aims at.
+    #[serde(rename = "overTargetSeconds", serialize_with = "seconds")]
+    pub over_target: Duration,
+}
+
+/// A size of a ReplicaSet, or of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Size {

@@ -3,7 +3,11 @@
 use crate::{
     count_history::CountHistory,
     forecast::Peak,
-    replay::column::{Column, Ending, Rollout, Size, Sum, WorkloadColumn},
+    load::Load,
+    replay::{
+        column::{Column, Ending, Rollout, Size, Sum, WorkloadColumn},
+        samples::ReadyPods,
+    },
     times::since,
     tracked_workload::LiveWorkload,
 };
@@ -11,6 +15,7 @@ use berth_api::FeatureGates;
 use berth_identity::{Name, Namespace, ObjectKey, Revision};
 use berth_node::{resources::Amounts, scheduler::PodInfo};
 use berth_store::env::Timestamp;
+use berth_trace::ObjectId;
 use berth_workloads::{
     pod_state::{PodCounts, PodState},
     view::{DeploymentView, PodView, ReplicaSetView, StatefulSetView, View},
@@ -192,6 +197,19 @@ impl Ledger {
             book.totals.pass(at);
             book.frozen = Some(book.totals.clone());
         }
+    }
+
+    /// The ready pods of a workload now, and what one of its pods requests.
+    pub(crate) fn ready_pods(&self, workload: &ObjectId) -> ReadyPods {
+        let key = ObjectKey::new(workload.namespace.as_str(), workload.name.as_str());
+        let group = match WorkloadKind::named(workload.kind) {
+            Some(kind) => Group::Workload(WorkloadId::of_key(kind, key)),
+            None => Group::ReplicaSet(key),
+        };
+        let Some(Totals { counts, held, .. }) = self.books.get(&group).map(|book| &book.totals) else { return ReadyPods::default() };
+        let pods = i64::from(counts.total()).max(1);
+        let requests = Load { cpu_millis: held.cpu() / pods, memory_bytes: held.get("memory") / pods };
+        ReadyPods { count: counts.ready + counts.available, requests }
     }
 
     /// Whether a rollout is in progress.

@@ -3,16 +3,18 @@
 use crate::{
     demand::Demand,
     difference::{difference, written},
+    load::Load,
     replay::{
         column::{Column, Facts, Missed},
         ledger::Ledger,
         pod_times::{Lives, Watched},
+        samples::Sample,
     },
     snapshot::{Controllers, entries},
 };
 use berth_api::annotations::REVISION;
 use berth_store::env::Timestamp;
-use berth_trace::{Header, Item, KINDS, ObjectId, Reader, TraceError};
+use berth_trace::{Header, Item, KINDS, ObjectId, Reader, TraceError, Usage};
 use serde_json::{Value, json};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,6 +26,8 @@ use std::{
 const CHANGES_MAX: usize = 500_000;
 /// The maximum size of those changes, as stored in JSON.
 const CHANGE_BYTES_MAX: usize = 256 << 20;
+/// How many samples of usage are kept: those of 100 workloads for a week.
+const SAMPLES_MAX: usize = 4_100_000;
 /// How many gaps are reported.
 const GAPS_MAX: usize = 1000;
 
@@ -49,10 +53,16 @@ pub struct Recorded {
     pub facts: Facts,
     pub(crate) controllers: Controllers,
     pub(crate) begins: Timestamp,
+    /// The only recorded namespace, if there is only one.
+    pub(crate) namespace: Option<String>,
     pub(crate) initial: Vec<Value>,
     pub(crate) inputs: Vec<(Duration, Input)>,
     pub(crate) nodes: BTreeSet<String>,
     pub(crate) lives: Lives,
+    /// The usage of workloads, in order of time.
+    pub(crate) usage: BTreeMap<ObjectId, Vec<Sample>>,
+    /// The names of the recorded autoscalers by target.
+    pub(crate) autoscalers: BTreeMap<ObjectId, String>,
     pub(crate) column: Column,
 }
 
@@ -74,6 +84,9 @@ struct Reading {
     wanted: BTreeMap<ObjectId, Demand>,
     wants: Demand,
     input_bytes: usize,
+    usage: BTreeMap<ObjectId, Vec<Sample>>,
+    samples: usize,
+    autoscalers: BTreeMap<ObjectId, String>,
 }
 
 impl Recorded {
@@ -94,6 +107,9 @@ impl Recorded {
             wanted: BTreeMap::new(),
             wants: Demand::default(),
             input_bytes: 0,
+            usage: BTreeMap::new(),
+            samples: 0,
+            autoscalers: BTreeMap::new(),
         };
         let mut begun: Option<(Duration, Vec<Value>)> = None;
         let (mut lines, mut last) = (1, Duration::ZERO);
@@ -114,6 +130,7 @@ impl Recorded {
                     // From now on, only objects that other clients change are compared with their former state.
                     reading.objects.retain(|_, object| is_input(object));
                 }
+                Item::Usage(usage) => reading.measure(usage, since_begun, now, moment.line)?,
                 Item::Gap { .. } | Item::Listed | Item::Ended(_) => (),
             }
         }
@@ -123,7 +140,8 @@ impl Recorded {
         };
         let begins = time_of(&header, began, lines)?;
         reading.ledger.close(time_of(&header, last, lines)?);
-        let lives = reading.watched.end();
+        let Reading { ledger, watched, inputs, nodes, gaps, usage, samples, autoscalers, .. } = reading;
+        let lives = watched.end();
         let (starts, stops) = lives.known();
         let torn = reader.torn().map(str::to_owned);
         let torn = torn.or_else(|| (!reader.has_end()).then(|| format!("the file ends after line {lines} without an end mark")));
@@ -134,15 +152,16 @@ impl Recorded {
             because: header.because,
             hashed: header.is_hashed,
             lines,
-            changes: reading.inputs.len(),
+            changes: inputs.len(),
             starts,
             stops,
-            gaps: reading.gaps,
+            usage_samples: samples,
+            gaps,
             missing: header.missing,
             torn,
         };
-        let column = reading.ledger.column("recorded".to_owned(), Vec::new());
-        Ok(Self { facts, controllers, begins, initial, inputs: reading.inputs, nodes: reading.nodes, lives, column })
+        let column = ledger.column("recorded".to_owned(), Vec::new());
+        Ok(Self { facts, controllers, begins, namespace: header.namespace, initial, inputs, nodes, lives, usage, autoscalers, column })
     }
 }
 
@@ -150,6 +169,10 @@ impl Reading {
     fn put(&mut self, object: Value, since: Option<Duration>, now: Timestamp, line: u64) -> Result<(), ReplayError> {
         let Some(id) = ObjectId::of(&object) else { return Ok(()) };
         let Some(kind) = KINDS.iter().find(|kind| kind.kind == id.kind) else { return Ok(()) };
+        if kind.kind == "HorizontalPodAutoscaler" {
+            self.put_autoscaler(id, &object);
+            return Ok(());
+        }
         self.want(&id, &object, line)?;
         match kind.kind {
             "Pod" => self.watched.pod(&object, since.is_none(), now),
@@ -179,6 +202,30 @@ impl Reading {
         } else {
             self.objects.insert(id, object);
         }
+        Ok(())
+    }
+
+    /// Records the target of an autoscaler. The changes that it made are those of its target, so it does not run in a replay.
+    fn put_autoscaler(&mut self, id: ObjectId, object: &Value) {
+        let reference = &object["spec"]["scaleTargetRef"];
+        let kind = KINDS.iter().find(|kind| reference["kind"] == kind.kind);
+        if let (Some(kind), Some(name)) = (kind, reference["name"].as_str()) {
+            let target = ObjectId { kind: kind.kind, namespace: id.namespace, name: name.to_owned() };
+            self.autoscalers.insert(target, id.name);
+        }
+    }
+
+    /// Records the usage of a workload, beside its pods at that moment.
+    fn measure(&mut self, usage: Usage, since: Option<Duration>, now: Timestamp, line: u64) -> Result<(), ReplayError> {
+        let Some(at) = since else { return Ok(()) };
+        if self.samples == SAMPLES_MAX {
+            return Err(ReplayError::Unfit { line, why: format!("it has more than {SAMPLES_MAX} samples of usage") });
+        }
+        self.samples += 1;
+        self.ledger.ripen(now);
+        let load = Load { cpu_millis: usage.cpu_millis, memory_bytes: usage.memory_bytes };
+        let pods = self.ledger.ready_pods(&usage.workload);
+        self.usage.entry(usage.workload).or_default().push(Sample { at, load, pods });
         Ok(())
     }
 

@@ -7,6 +7,8 @@ use crate::{
         column::{Column, Replay},
         ledger::Ledger,
         recorded::{Input, Recorded, imaged, wanted},
+        samples::Readings,
+        scaling::{self, Autoscaler},
     },
     simulation::{Server, Simulation, Subject},
     snapshot::{Controllers, Snapshot},
@@ -21,7 +23,7 @@ use berth_trace::ObjectId;
 use serde_json::{Value, json};
 use std::{
     borrow::Cow,
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     time::Duration,
 };
 
@@ -78,10 +80,12 @@ impl Policy {
 }
 
 /// The options of a replay.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ReplayOptions {
-    /// The policy of a second replay, if there is one.
+    /// The policy of another replay, if there is one.
     pub policy: Option<Policy>,
+    /// The autoscalers of another replay, as manifests. It has the policy too.
+    pub autoscalers: Vec<Value>,
     /// The seed of the interleaving.
     pub seed: u64,
 }
@@ -89,7 +93,7 @@ pub struct ReplayOptions {
 /// The progress of a replay, at each beginning or end of a rollout.
 #[derive(Clone, Debug)]
 pub struct Passing<'a> {
-    /// `replayed`, or the policy's name.
+    /// The name of the column: `replayed`, or the policy's.
     pub column: &'a str,
     /// The time since the recording began.
     pub at: Duration,
@@ -97,39 +101,84 @@ pub struct Passing<'a> {
     pub reports: &'a [(Duration, String)],
 }
 
-/// Replays a recording as it was and, if requested, with another policy. Calls `passing` for each rollout that begins or ends.
+/// Replays a recording as it was and, if requested, with another policy and with other autoscalers. Calls `passing` for each rollout that begins or ends.
 ///
 /// The CPU cost is that of the changes on a server, but no real time passes.
 ///
 /// # Errors
 /// [`PlanError`].
 pub fn replay(recorded: Recorded, options: ReplayOptions, mut passing: impl FnMut(&Passing<'_>)) -> Result<Replay, PlanError> {
-    let as_it_was = Run { name: "replayed", controllers: recorded.controllers, policy: None, seed: options.seed };
-    let replayed = as_it_was.run(&recorded, &mut passing)?;
-    // Kubernetes' own controllers have no policies, so the second replay uses berth's.
-    let under = |policy: Policy| Run { name: policy.name(), controllers: Controllers::Berth, policy: Some(policy), seed: options.seed };
-    let under_policy = options.policy.map(|policy| under(policy).run(&recorded, &mut passing)).transpose()?;
-    Ok(Replay { recording: recorded.facts, recorded: recorded.column, replayed, under_policy })
+    let autoscalers = Autoscaler::all(&options.autoscalers, &recorded)?;
+    let mut run = |name: &str, policy: Option<Policy>, act: bool| {
+        // Kubernetes' own controllers have no policies, so a replay under one uses berth's.
+        let controllers = if policy.is_some() { Controllers::Berth } else { recorded.controllers };
+        let autoscalers = Autoscalers { all: &autoscalers, act };
+        Run { name: name.to_owned(), controllers, policy, autoscalers, seed: options.seed }.run(&recorded, &mut passing)
+    };
+    let (replayed, readings) = run("replayed", None, false)?;
+    let under_policy = options.policy.map(|policy| run(policy.name(), Some(policy), false)).transpose()?;
+    let under_hpa = (!autoscalers.is_empty()).then(|| {
+        let policy = options.policy.map_or_else(String::new, |policy| format!(", {}", policy.name()));
+        run(&format!("another autoscaler{policy}"), options.policy, true)
+    });
+    let under_hpa = under_hpa.transpose()?;
+    let mut columns = vec![(&recorded.column, None), (&replayed, Some(&readings))];
+    columns.extend(under_policy.iter().chain(&under_hpa).map(|(column, readings)| (column, Some(readings))));
+    let autoscaled = autoscalers.iter().map(|autoscaler| autoscaler.report(&recorded, &columns)).collect();
+    let (under_policy, under_hpa) = (under_policy.map(|(column, _)| column), under_hpa.map(|(column, _)| column));
+    Ok(Replay { recording: recorded.facts, recorded: recorded.column, replayed, under_policy, under_hpa, autoscaled })
 }
 
-struct Run {
-    name: &'static str,
+struct Run<'a> {
+    name: String,
     controllers: Controllers,
     policy: Option<Policy>,
+    autoscalers: Autoscalers<'a>,
     seed: u64,
+}
+
+/// The autoscalers of a run.
+#[derive(Clone, Copy)]
+struct Autoscalers<'a> {
+    /// Those whose targets are measured.
+    all: &'a [Autoscaler],
+    /// Whether they run, and the recorded changes of their targets' sizes are not repeated.
+    act: bool,
+}
+
+impl<'a> Autoscalers<'a> {
+    /// Whether one of them decides the size of this workload.
+    fn size(self, workload: &ObjectId) -> bool {
+        self.act && self.all.iter().any(|autoscaler| autoscaler.target == *workload)
+    }
+
+    /// The times at which a target is measured, each once, in order.
+    fn times(self, recorded: &Recorded) -> Vec<(Duration, &'a ObjectId)> {
+        let of = |autoscaler: &'a Autoscaler| {
+            let samples = recorded.usage.get(&autoscaler.target).into_iter().flatten();
+            samples.map(move |sample| (sample.at, &autoscaler.target))
+        };
+        let mut times: Vec<_> = self.all.iter().flat_map(of).collect();
+        // Stable, so that the readings of a target are in the order of its samples.
+        times.sort_by_key(|(at, _)| *at);
+        times
+    }
 }
 
 struct OngoingReplay<'a> {
     simulation: Simulation,
     ledger: Ledger,
-    run: &'a Run,
+    run: &'a Run<'a>,
+    /// The measurements that are due, in order.
+    due: VecDeque<(Duration, &'a ObjectId)>,
+    readings: Readings,
     /// The last desired state.
     known: BTreeMap<ObjectId, Value>,
     notes: Vec<String>,
     unreported: usize,
 }
 
-impl Run {
+impl Run<'_> {
     fn given(&self, object: Value) -> Value {
         let object = answerable(object);
         match self.policy {
@@ -138,12 +187,13 @@ impl Run {
         }
     }
 
-    fn run(&self, recorded: &Recorded, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<Column, PlanError> {
+    fn run(&self, recorded: &Recorded, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<(Column, Readings), PlanError> {
         let objects: Vec<Value> = recorded.initial.iter().cloned().map(|object| self.given(object)).collect();
         let before = recorded.begins - WARM_UP;
         let gates = self.controllers.gates();
         let mut simulation = Simulation::new(self.seed, before, &Server::default());
         simulation.gates.clone_from(&gates);
+        simulation.usage = self.autoscalers.act.then(|| scaling::usage(recorded, self.autoscalers.all));
         let known = objects.iter().filter_map(|object| Some((ObjectId::of(object)?, object.clone()))).collect();
         let accounts = accounts(&objects);
         let snapshot = Snapshot { objects, at: recorded.begins, missing: Vec::new() };
@@ -155,26 +205,58 @@ impl Run {
         simulation.restore(stored)?;
         simulation.start_with_deletions(recorded.lives.nodes(nodes, before));
         let ledger = Ledger::new(gates);
-        let mut ongoing = OngoingReplay { simulation, ledger, run: self, known, notes: Vec::new(), unreported: 0 };
+        let due = self.autoscalers.times(recorded).into();
+        let mut ongoing =
+            OngoingReplay { simulation, ledger, run: self, due, readings: Readings::new(), known, notes: Vec::new(), unreported: 0 };
         ongoing.follow(recorded.begins, passing)?;
         ongoing.ledger.begin(recorded.begins);
         for (at, input) in &recorded.inputs {
-            ongoing.follow(recorded.begins + *at, passing)?;
+            ongoing.follow_and_measure((recorded.begins, *at), passing)?;
             ongoing.make(input)?;
         }
         let end = recorded.begins + recorded.facts.lasts;
-        ongoing.follow(end, passing)?;
+        ongoing.follow_and_measure((recorded.begins, recorded.facts.lasts), passing)?;
         ongoing.ledger.close(end.max(ongoing.simulation.now()));
         ongoing.finish_rollouts(end + AFTER_MAX, passing)?;
         ongoing.simulation.check_panics()?;
         if ongoing.unreported > 0 {
             ongoing.notes.push(format!("{} more changes could not be replayed", ongoing.unreported));
         }
-        Ok(ongoing.ledger.column(self.name.to_owned(), ongoing.notes))
+        Ok((ongoing.ledger.column(self.name.clone(), ongoing.notes), ongoing.readings))
     }
 }
 
 impl OngoingReplay<'_> {
+    /// Creates the autoscaler of a target, if it runs.
+    fn make_autoscaler(&mut self, target: &ObjectId) -> Result<(), PlanError> {
+        let Autoscalers { all, act } = self.run.autoscalers;
+        let own = all.iter().find(|autoscaler| act && autoscaler.target == *target);
+        own.map_or(Ok(()), |Autoscaler { manifest, namespace, .. }| {
+            self.simulation.make_namespace(namespace)?;
+            self.simulation.apply(manifest, namespace)
+        })
+    }
+
+    /// Advances the time, and reads the pods of targets at the times of their samples. An autoscaler exists from the first sample on.
+    fn follow_and_measure(
+        &mut self,
+        (begins, until): (Timestamp, Duration),
+        passing: &mut dyn FnMut(&Passing<'_>),
+    ) -> Result<(), PlanError> {
+        while let Some((at, target)) = self.due.front().copied().filter(|(at, _)| *at <= until) {
+            self.due.pop_front();
+            self.follow(begins + at, passing)?;
+            let pods = self.ledger.ready_pods(target);
+            if let Some(readings) = self.readings.get_mut(target) {
+                readings.push(pods);
+                continue;
+            }
+            self.readings.insert(target.clone(), vec![pods]);
+            self.make_autoscaler(target)?;
+        }
+        self.follow(begins + until, passing)
+    }
+
     /// Advances the time.
     fn follow(&mut self, until: Timestamp, passing: &mut dyn FnMut(&Passing<'_>)) -> Result<(), PlanError> {
         while self.step(until)? {
@@ -218,7 +300,7 @@ impl OngoingReplay<'_> {
     fn report(&mut self, passing: &mut dyn FnMut(&Passing<'_>)) {
         let reports = self.ledger.take_reports();
         if let Some((at, _)) = reports.last() {
-            passing(&Passing { column: self.run.name, at: *at, reports: &reports });
+            passing(&Passing { column: &self.run.name, at: *at, reports: &reports });
         }
     }
 
@@ -246,8 +328,12 @@ impl OngoingReplay<'_> {
         }
     }
 
-    fn put(&mut self, object: Value) -> Result<(), PlanError> {
+    fn put(&mut self, mut object: Value) -> Result<(), PlanError> {
         let subject = Subject::of(&object, "");
+        let sized = ObjectId::of(&object).filter(|id| self.run.autoscalers.size(id));
+        if let Some(known) = sized.and_then(|id| self.known.get(&id)) {
+            object["spec"]["replicas"] = known["spec"]["replicas"].clone();
+        }
         let before = ObjectId::of(&object).and_then(|id| self.known.insert(id, object.clone()));
         if !subject.namespace.is_empty() && before.is_none() {
             self.simulation.make_namespace(&subject.namespace)?;

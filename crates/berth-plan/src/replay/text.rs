@@ -3,7 +3,7 @@
 
 use crate::{
     forecast::Peak,
-    replay::column::{Column, Ending, Facts, Replay, Rollout, Sum, WorkloadColumn},
+    replay::column::{Autoscaled, Column, Ending, Facts, Replay, Rollout, Scaling, Sum, WorkloadColumn},
     text::{Shown, amount},
 };
 use std::{
@@ -14,6 +14,8 @@ use std::{
 
 /// How many workloads are listed individually. The rest is only in JSON.
 const WORKLOADS_MAX: usize = 50;
+/// How many times of changed sizes are listed for a workload. The rest is only in JSON.
+const SIZES_MAX: usize = 20;
 /// How many gaps, and how many rollouts' times, are listed.
 const SHOWN_MAX: usize = 5;
 
@@ -32,9 +34,8 @@ type WorkloadName<'w> = (&'w str, &'w str, &'w str);
 type Row = (String, Vec<String>);
 
 fn write_all(out: &mut String, replay: &Replay) -> fmt::Result {
-    write_facts(out, &replay.recording, replay.recorded.workloads.len())?;
-    let columns: Vec<&Column> =
-        [Some(&replay.recorded), Some(&replay.replayed), replay.under_policy.as_ref()].into_iter().flatten().collect();
+    write_facts(out, &replay.recording, replay.recorded.workloads.len(), !replay.autoscaled.is_empty())?;
+    let columns: Vec<&Column> = replay.columns().collect();
     let header = columns.iter().map(|column| match column.name.as_str() {
         name @ ("recorded" | "replayed") => name.to_uppercase(),
         name => name.to_owned(),
@@ -55,6 +56,7 @@ fn write_all(out: &mut String, replay: &Replay) -> fmt::Result {
     if keys.len() > 1 {
         rows.extend(of_all(&columns));
     }
+    replay.autoscaled.iter().for_each(|autoscaled| rows.extend(of_autoscaled(autoscaled, &columns)));
     write_rows(out, &rows)?;
     if WORKLOADS_MAX < told.len() {
         writeln!(out, "{} more workloads; -o json prints all", told.len() - WORKLOADS_MAX)?;
@@ -73,6 +75,31 @@ fn is_quiet(workload: &WorkloadColumn) -> bool {
     workload.rollouts.is_empty() && workload.wanted.len() <= 1 && workload.sum.terminating.value == 0
 }
 
+/// The sizes of a workload over time, and how they fit its load.
+fn of_autoscaled(autoscaled: &Autoscaled, columns: &[&Column]) -> Vec<Row> {
+    let Autoscaled { kind, namespace, name, autoscaler, instead_of, samples, load, columns: found } = autoscaled;
+    let found: Vec<Option<&Scaling>> = columns.iter().map(|column| found.iter().find(|scaling| scaling.column == column.name)).collect();
+    let instead = instead_of.as_ref().map(|other| format!(" instead of {other}")).unwrap_or_default();
+    let peaks = load.iter().map(|(resource, peak)| format!("; {resource} at most {} at {}", amount(resource, peak.value), Shown(peak.at)));
+    let title = format!("autoscaler {autoscaler}{instead}, of {kind} {namespace}/{name}: {}", counted(*samples, "sample"));
+    let mut rows = vec![(title + &peaks.collect::<String>(), Vec::new())];
+    let times: BTreeSet<Duration> = found.iter().flatten().flat_map(|scaling| scaling.sizes.iter().map(|size| size.at)).collect();
+    for at in times.iter().take(SIZES_MAX) {
+        let size = |scaling: &Scaling| {
+            let last = scaling.sizes.iter().rev().find(|size| size.at <= *at);
+            last.map_or_else(|| "-".to_owned(), |size| size.replicas.to_string())
+        };
+        rows.push((format!("  size at {}", Shown(*at)), cells(&found, size)));
+    }
+    if SIZES_MAX < times.len() {
+        rows.push((format!("  {} more changes; -o json prints all", times.len() - SIZES_MAX), Vec::new()));
+    }
+    rows.push(("  changes of the size".to_owned(), cells(&found, |scaling| scaling.changes.to_string())));
+    rows.push(("  pod-seconds".to_owned(), cells(&found, |scaling| format!("{:.0}", scaling.pod_seconds))));
+    rows.push(("  time over target".to_owned(), cells(&found, |scaling| Shown(scaling.over_target).to_string())));
+    rows
+}
+
 /// The total of all workloads.
 fn of_all(columns: &[&Column]) -> Vec<Row> {
     let all: Vec<Option<&Sum>> = columns.iter().map(|column| Some(&column.sum)).collect();
@@ -86,7 +113,7 @@ fn of_all(columns: &[&Column]) -> Vec<Row> {
     rows
 }
 
-fn write_facts(out: &mut String, facts: &Facts, workloads: usize) -> fmt::Result {
+fn write_facts(out: &mut String, facts: &Facts, workloads: usize, is_autoscaled: bool) -> fmt::Result {
     let Facts { at, lasts, controllers, because, changes, starts, stops, gaps, missing, torn, .. } = facts;
     let whose = if *controllers == "berth" { "berth's controllers" } else { "Kubernetes' own controllers" };
     writeln!(
@@ -97,6 +124,12 @@ fn write_facts(out: &mut String, facts: &Facts, workloads: usize) -> fmt::Result
         counted(*changes, "change")
     )?;
     writeln!(out, "Pods take as long as they did: {} and {} are known.", counted(*starts, "start"), counted(*stops, "stop"))?;
+    if is_autoscaled {
+        writeln!(
+            out,
+            "Assumes that the load of a workload does not depend on the number of its pods: ready pods share its recorded usage equally."
+        )?;
+    }
     for missed in gaps.iter().take(SHOWN_MAX) {
         writeln!(out, "GAP: {} were missed or late, for {} up to {}.", missed.plural, Shown(missed.lasted), Shown(missed.until))?;
     }

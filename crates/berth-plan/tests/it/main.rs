@@ -1,6 +1,7 @@
 //! Tests of `berth-plan` from outside: `cargo test -p berth-plan --test it TOPIC::`.
 
 mod accuracy;
+mod autoscaled;
 mod common;
 mod forecast;
 mod held;

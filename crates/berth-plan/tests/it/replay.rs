@@ -3,10 +3,12 @@
 
 use crate::common::scenario::{deployment, stateful_set};
 use berth_node::Latencies;
-use berth_plan::{Column, Ending, Policy, Recorded, Replay, ReplayOptions, WorkloadColumn, replay, replay_charts, replay_text};
+use berth_plan::{
+    Column, Ending, PlanError, Policy, Recorded, Replay, ReplayOptions, UnfitAutoscaler, WorkloadColumn, replay, replay_charts, replay_text,
+};
 use berth_sim::{Options, Simulation};
 use berth_store::env::Timestamp;
-use berth_trace::{Ended, Frames, Header, KINDS, Naming, Reader, Recorder};
+use berth_trace::{Ended, Frames, Header, KINDS, Measured, Naming, Reader, Recorder};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -81,7 +83,7 @@ fn beginning() -> Timestamp {
 
 fn replayed(file: &[u8], policy: Option<Policy>, seed: u64) -> Replay {
     let recorded = Recorded::read(Reader::begin(file).expect("a recording")).expect("it can be replayed");
-    replay(recorded, ReplayOptions { policy, seed }, |_| ()).expect("it is replayed")
+    replay(recorded, ReplayOptions { policy, seed, ..ReplayOptions::default() }, |_| ()).expect("it is replayed")
 }
 
 fn image(image: &str) -> Value {
@@ -221,4 +223,127 @@ fn a_torn_recording_is_replayed_as_far_as_it_is_whole() {
     let header = &text[..=text.find('\n').expect("lines")];
     let none = Recorded::read(Reader::begin(header.as_bytes()).expect("a header"));
     assert!(none.err().is_some_and(|error| error.to_string().contains("it ends before it contains all objects")));
+}
+
+/// A Deployment of two pods that request 100m each. Together they use 100m, then 400m for three minutes, then 100m again. A user adds a pod
+/// meanwhile. The usage is recorded, although there is no autoscaler.
+fn loaded_day() -> Vec<u8> {
+    let mut watched = Watched::new(3, Naming::Plain);
+    let mut web = deployment(2, &json!({}));
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "100m", "memory": "64Mi"}});
+    watched.simulation.create(&web);
+    watched.simulation.run_for(Duration::from_secs(10));
+    watched.record();
+    for sample in 0..28 {
+        let used: i64 = if (4..16).contains(&sample) { 400 } else { 100 };
+        let pods: Vec<Value> = watched.simulation.objects("pods").into_values().collect();
+        let ready = i64::try_from(pods.len()).expect("few");
+        let item = |pod: &Value| {
+            let usage = json!({"cpu": format!("{}m", used / ready), "memory": "1Mi"});
+            json!({"metadata": {"name": pod["metadata"]["name"], "namespace": "default"}, "containers": [{"name": "main", "usage": usage}]})
+        };
+        let items: Vec<Value> = pods.iter().map(item).collect();
+        watched.recorder.usage(&items, Measured::All, beginning() + watched.simulation.elapsed());
+        if sample == 8 {
+            watched.simulation.patch_deployment("web", json!({"spec": {"replicas": 3}}));
+        }
+        watched.run_for(Duration::from_secs(15));
+    }
+    watched.file()
+}
+
+/// An autoscaler for half of the requested cpu.
+fn autoscaler(spec: &Value) -> Value {
+    let cpu = json!({"type": "Resource", "resource": {"name": "cpu", "target": {"type": "Utilization", "averageUtilization": 50}}});
+    let mut all = json!({"minReplicas": 1, "maxReplicas": 12, "metrics": [cpu],
+        "scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"},
+        "behavior": {"scaleDown": {"stabilizationWindowSeconds": 0}}});
+    all.as_object_mut().expect("a map").extend(spec.as_object().expect("a map").clone());
+    json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": "other"}, "spec": all})
+}
+
+fn with_autoscalers(file: &[u8], policy: Option<Policy>, autoscalers: Vec<Value>) -> Result<Replay, PlanError> {
+    let recorded = Recorded::read(Reader::begin(file).expect("a recording")).expect("it can be replayed");
+    replay(recorded, ReplayOptions { policy, autoscalers, seed: 0 }, |_| ())
+}
+
+#[test]
+fn another_autoscaler_sizes_its_target_by_the_recorded_load() {
+    let file = loaded_day();
+    let replay = with_autoscalers(&file, None, vec![autoscaler(&json!({}))]).expect("it is replayed");
+    assert_eq!(replay.recording.usage_samples, 28);
+    let [autoscaled] = &replay.autoscaled[..] else { panic!("{:?}", replay.autoscaled) };
+    assert_eq!((&*autoscaled.name, &*autoscaled.autoscaler, &autoscaled.instead_of, autoscaled.samples), ("web", "other", &None, 28));
+    assert_eq!(autoscaled.load["cpu"].value, 400);
+    let [recorded, replayed, other] = &autoscaled.columns[..] else { panic!("{autoscaled:?}") };
+    let sizes = |scaling: &berth_plan::Scaling| scaling.sizes.iter().map(|size| size.replicas).collect::<Vec<_>>();
+    // 400m are four times the target of two pods. At first four pods may be added. Later the load of eight pods is at the target.
+    assert_eq!((sizes(recorded), sizes(replayed), sizes(other)), (vec![2, 3], vec![2, 3], vec![2, 6, 8, 2]), "{other:?}");
+    assert_eq!((recorded.changes, other.changes), (1, 3));
+    let (up, down) = (other.sizes[1].at.as_secs(), other.sizes[3].at.as_secs());
+    assert!((60..=76).contains(&up) && (240..=256).contains(&down), "a sample and a reconcile after the load: {other:?}");
+    // Two or three pods are over their target for as long as the load is.
+    near(recorded.over_target, Duration::from_secs(180), "the recorded pods");
+    near(replayed.over_target, recorded.over_target, "the replayed pods");
+    assert!(other.over_target < Duration::from_secs(100), "{other:?}");
+    assert!(recorded.pod_seconds < other.pod_seconds, "{recorded:?} {other:?}");
+    let text = replay_text(&replay);
+    for wanted in [
+        "autoscaler other, of Deployment default/web: 28 samples; cpu at most 400m",
+        "another autoscaler",
+        "time over target",
+        "Assumes that",
+    ] {
+        assert!(text.contains(wanted), "{wanted}: {text}");
+    }
+    assert_eq!(replay_charts(&replay).len(), 3);
+}
+
+#[test]
+fn an_autoscaler_is_replayed_under_a_policy_and_replaces_the_recorded_one() {
+    let mut watched = Watched::new(4, Naming::Plain);
+    let mut recorded = autoscaler(&json!({"minReplicas": 2, "maxReplicas": 2}));
+    (recorded["metadata"]["name"], recorded["metadata"]["namespace"]) = (json!("own"), json!("default"));
+    let mut web = deployment(2, &json!({}));
+    web["spec"]["template"]["spec"]["containers"][0]["resources"] = json!({"requests": {"cpu": "100m"}});
+    watched.simulation.create(&web);
+    watched.simulation.create(&recorded);
+    watched.simulation.run_for(Duration::from_secs(10));
+    watched.record();
+    let pods: Vec<Value> = watched.simulation.objects("pods").into_values().collect();
+    let item = |pod: &Value| json!({"metadata": {"name": pod["metadata"]["name"], "namespace": "default"}, "containers": [{"usage": {"cpu": "150m", "memory": "1Mi"}}]});
+    watched.recorder.usage(&pods.iter().map(item).collect::<Vec<_>>(), Measured::Autoscaled, beginning() + watched.simulation.elapsed());
+    watched.run_for(Duration::from_secs(20));
+    watched.simulation.patch_deployment("web", image("main:2"));
+    watched.run_for(Duration::from_secs(60));
+    let file = watched.file();
+    let replay = with_autoscalers(&file, Some(Policy::TerminationComplete), vec![autoscaler(&json!({}))]).expect("it is replayed");
+    let under = replay.under_hpa.as_ref().expect("it was asked for");
+    assert_eq!(under.name, "another autoscaler, TerminationComplete");
+    assert!(only(under).policy.contains("TerminationComplete"), "{under:?}");
+    assert_eq!(replay.under_policy.as_ref().map(|column| column.name.as_str()), Some("TerminationComplete"));
+    assert_eq!(replay.autoscaled[0].instead_of.as_deref(), Some("own"));
+    let last = |column: usize| replay.autoscaled[0].columns[column].sizes.last().map(|size| size.replicas);
+    assert_eq!([last(0), last(1), last(2), last(3)], [Some(2), Some(2), Some(2), Some(6)], "300m at 50m per pod: {:#?}", replay.autoscaled);
+    assert_eq!(replay.replayed.notes, [] as [&str; 0], "the recorded autoscaler is no change that is repeated");
+}
+
+#[test]
+fn an_autoscaler_without_recorded_values_is_refused_with_the_reason() {
+    let file = loaded_day();
+    let refused = |autoscalers: Vec<Value>| match with_autoscalers(&file, None, autoscalers) {
+        Err(PlanError::Autoscaler { source, .. }) => source,
+        other => panic!("{other:?}"),
+    };
+    let till = autoscaler(&json!({"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "till"}}));
+    let why = refused(vec![till]).to_string();
+    assert!(why.contains("no usage of Deployment default/till, only of Deployment default/web; berth record keeps it"), "{why}");
+    let external = json!({"type": "External", "external": {"metric": {"name": "queue"}, "target": {"type": "Value", "value": "3"}}});
+    assert_eq!(refused(vec![autoscaler(&json!({"metrics": [external]}))]), UnfitAutoscaler::Metric("External".to_owned()));
+    assert_eq!(refused(vec![deployment(1, &json!({}))]), UnfitAutoscaler::Kind);
+    assert_eq!(refused(vec![autoscaler(&json!({})), autoscaler(&json!({}))]), UnfitAutoscaler::SameTarget);
+    let many = with_autoscalers(&file, None, vec![autoscaler(&json!({"maxReplicas": 2_000_000}))]);
+    assert!(matches!(many, Err(PlanError::TooMuch { .. })), "{many:?}");
+    let invalid = with_autoscalers(&file, None, vec![autoscaler(&json!({"minReplicas": 20}))]);
+    assert!(matches!(invalid, Err(PlanError::Refused { .. })), "{invalid:?}");
 }

@@ -1,8 +1,8 @@
 //! A recording contains the fields that planners read, and no others. Other fields are omitted at usual and at unusual
 //! paths.
 
-use crate::common::{SECRET, WORD, at, deployment, kind, objects, pod, recorded, unpacked};
-use berth_trace::{Item, Naming, Reader};
+use crate::common::{SECRET, WORD, at, autoscaler, deployment, kind, objects, pod, recorded, unpacked, usage};
+use berth_trace::{Item, Measured, Naming, Reader, Recorder};
 use proptest::{prelude::*, sample::Index};
 use serde_json::{Value, json};
 
@@ -33,6 +33,42 @@ fn what_planners_read_is_in_the_file() {
     let pod = of("Pod");
     assert_eq!((&pod["spec"]["nodeName"], &pod["status"]["containerStatuses"][0]["name"]), (&json!("node-1"), &json!("c0")));
     assert_eq!(of("Node")["status"]["allocatable"]["memory"], "8Gi");
+    let (autoscaler, whole) = (of("HorizontalPodAutoscaler"), autoscaler());
+    assert_eq!(autoscaler["spec"]["behavior"], whole["spec"]["behavior"]);
+    assert_eq!(autoscaler["spec"]["metrics"][0], whole["spec"]["metrics"][0]);
+    assert_eq!(autoscaler["spec"]["metrics"][1], json!({"type": "External"}), "what a replay has no value of");
+    assert_eq!(autoscaler["status"]["currentMetrics"], whole["status"]["currentMetrics"]);
+}
+
+/// The lines of usage of pods that all match the selector of `web`.
+fn measured(naming: Naming, objects: &[Value], pods: &[&str], of: Measured) -> Vec<Value> {
+    let mut recorder = Recorder::new(naming, &[1; 32], at(0));
+    objects.iter().for_each(|object| recorder.put(kind(object["kind"].as_str().expect("a kind")), object, at(1)));
+    recorder.take_lines();
+    recorder.usage(&usage(pods), of, at(20));
+    let lines: Vec<Value> = recorder.take_lines().iter().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(recorder.has_measured(of), objects.iter().any(|object| of == Measured::All || object["kind"] == "HorizontalPodAutoscaler"));
+    lines
+}
+
+#[test]
+fn usage_is_a_total_of_the_pods_that_an_autoscalers_target_selects() {
+    let mut terminating = pod("web-3");
+    terminating["metadata"]["deletionTimestamp"] = json!("2027-01-15T08:00:00Z");
+    let mut foreign = pod("other-1");
+    foreign["metadata"]["labels"]["app"] = json!("other");
+    let objects = [deployment("web", 3), pod("web-1"), pod("web-2"), terminating, foreign, autoscaler()];
+    // web-9 is not recorded, and web-3 and other-1 do not count.
+    let lines = measured(Naming::Plain, &objects, &["web-1", "web-2", "web-3", "web-9", "other-1"], Measured::Autoscaled);
+    let usage = json!({"kind": "Deployment", "namespace": "shop", "name": "web", "pods": 2, "cpuMillis": 240, "memoryBytes": 128 << 20});
+    assert_eq!(lines, [json!({"ms": 20, "usage": usage})]);
+    assert_eq!(measured(Naming::Plain, &objects, &["other-1"], Measured::Autoscaled), [] as [Value; 0], "no pod of it has a sample");
+    let without = &objects[..5];
+    assert_eq!(measured(Naming::Plain, without, &["web-1"], Measured::Autoscaled), [] as [Value; 0]);
+    assert_eq!(measured(Naming::Plain, without, &["web-1"], Measured::All)[0]["usage"]["pods"], 1);
+    let hashed = measured(Naming::Hashed, &objects, &["web-1"], Measured::Autoscaled);
+    let text = hashed[0].to_string();
+    assert!(!text.contains("\"web") && !text.contains("shop") && text.contains("\"cpuMillis\":120"), "{text}");
 }
 
 #[test]
@@ -69,7 +105,7 @@ fn hashed_names_are_stable_within_a_file_and_others_in_the_next() {
 
 #[test]
 fn labels_are_kept_as_soon_as_a_selector_names_them() {
-    let mut recorder = berth_trace::Recorder::new(Naming::Plain, &[1; 32], at(0));
+    let mut recorder = Recorder::new(Naming::Plain, &[1; 32], at(0));
     let mut labeled = pod("a");
     labeled["metadata"]["labels"]["tier"] = json!("front");
     recorder.put(kind("Pod"), &labeled, at(1));

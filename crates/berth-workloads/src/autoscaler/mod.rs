@@ -7,6 +7,7 @@
 
 mod behavior;
 mod calculator;
+mod load;
 mod metric;
 mod plan;
 mod status;
@@ -15,6 +16,7 @@ mod tests;
 mod view;
 
 pub use behavior::{Memory, Recommendation, Resize, ScaleEvent};
+pub use load::share;
 pub use plan::{plan, wait_event};
 pub use view::{AutoscalerView, ContainerSample, MeasuredPodView, PodSample, ReadyCondition, ScaledView};
 

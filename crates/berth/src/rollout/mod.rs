@@ -22,6 +22,7 @@ mod status_json;
 mod target;
 pub(crate) mod trace_options;
 mod undo;
+mod usage;
 mod watch;
 mod watched_workload;
 

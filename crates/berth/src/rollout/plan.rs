@@ -7,6 +7,7 @@ use super::{
     options::{PlanOptions, PlanOutput, Target, Victims},
     picture, report,
     target::Selection,
+    usage,
 };
 use crate::{
     cluster_options::ClusterOptions,
@@ -16,7 +17,7 @@ use crate::{
 use berth_identity::{GroupResource, GroupVersionKind, ObjectKey};
 use berth_node::kubelet::{KnownObject, KnownObjects};
 use berth_plan::{
-    Change, Edit, Edits, Failure, Forecast, KINDS, KnownGates, RefusedPod, Snapshot, SnapshotKind, SnapshotScope, Suppositions,
+    Change, Edit, Edits, Failure, Forecast, KINDS, KnownGates, KnownUsage, RefusedPod, Snapshot, SnapshotKind, SnapshotScope, Suppositions,
 };
 use berth_remote::Refusal;
 use berth_workloads::{
@@ -155,8 +156,8 @@ async fn prepare(options: &PlanOptions) -> Result<(Snapshot, Change, Supposition
     Ok((snapshot, change, suppositions))
 }
 
-/// The assumptions of a forecast about a cluster: its feature gates, which of the referenced objects exist, and which pods its API server
-/// rejects. The snapshot lists what could not be read.
+/// The assumptions of a forecast about a cluster: its feature gates, which of the referenced objects exist, which pods its API server
+/// rejects, and what pods with autoscalers use. The snapshot lists what could not be read.
 ///
 /// # Errors
 /// The cluster does not answer.
@@ -165,7 +166,20 @@ pub(super) async fn suppositions(connection: &Connection, snapshot: &mut Snapsho
     snapshot.missing.extend(unread);
     let gates = features::gates(connection).await;
     let Asked { refused, unasked } = ask_about_pods(connection, snapshot, change).await?;
-    Ok(Suppositions { gates, refused, unasked, objects, ..Suppositions::default() })
+    let usage = measured(connection, snapshot, change).await;
+    Ok(Suppositions { gates, refused, unasked, objects, usage, ..Suppositions::default() })
+}
+
+/// The usage of the pods that autoscalers of the changed workloads need. Without such autoscalers, nothing is read.
+async fn measured(connection: &Connection, snapshot: &Snapshot, change: &Change) -> KnownUsage {
+    let mut all = Vec::new();
+    for namespace in berth_plan::measured_namespaces(snapshot, change) {
+        match usage::of_pods(connection, Some(&namespace)).await {
+            Ok(items) => all.extend(items),
+            Err(error) => return KnownUsage::Unknown(progress::chain(&error).trim_end_matches('.').to_owned()),
+        }
+    }
+    KnownUsage::Measured(all)
 }
 
 /// The known ConfigMaps and Secrets, and a sentence about unreadable ones, which count as existing. Only the metadata of a Secret is read.

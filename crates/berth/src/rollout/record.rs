@@ -4,6 +4,7 @@ use super::{
     cluster::{Connection, served},
     error::Error,
     trace_options::RecordOptions,
+    usage,
 };
 use crate::{
     env::{self, Faults},
@@ -16,9 +17,10 @@ use berth_identity::{ApiName, GroupVersionKind, GroupVersionResource};
 use berth_plan::Snapshot;
 use berth_remote::{Only, WatchError};
 use berth_store::env::Env;
-use berth_trace::{Ended, Frames, Header, KEY_BYTES, KINDS, Naming, Recorder, TracedKind};
+use berth_trace::{Ended, Frames, Header, KEY_BYTES, KINDS, Measured, Naming, Recorder, TracedKind};
 use futures::{
-    Stream, StreamExt,
+    FutureExt, Stream, StreamExt,
+    future::{BoxFuture, Fuse, FusedFuture},
     stream::{SelectAll, select_all, unfold},
 };
 use jiff::Timestamp;
@@ -43,6 +45,8 @@ const FLUSH_EVERY: Duration = Duration::from_secs(2);
 const QUIET_MAX: Duration = Duration::from_secs(300);
 /// The delay until an interrupted watch restarts, which doubles from the first to the second value.
 const AGAIN_AFTER: (Duration, Duration) = (Duration::from_millis(500), Duration::from_secs(15));
+/// The interval of samples of usage: that of metrics-server and of autoscalers.
+const MEASURE_EVERY: Duration = Duration::from_secs(15);
 /// How many objects of a kind are read to detect the kind of the controllers.
 const LOOKED_AT: u32 = 50;
 /// The kinds whose lists are read last: the other objects determine which of their labels are recorded.
@@ -50,6 +54,8 @@ const LAST: [&str; 2] = ["nodes", "pods"];
 
 /// An item of a watch.
 type WatchResult = Result<Change, WatchError>;
+/// A request for the usage of pods.
+type Measuring<'a> = Fuse<BoxFuture<'a, Result<Vec<Value>, Error>>>;
 type Watches<'a> = SelectAll<Pin<Box<dyn Stream<Item = (&'static TracedKind, WatchResult)> + Send + 'a>>>;
 
 /// Records until the user interrupts it.
@@ -88,7 +94,16 @@ async fn record(options: &RecordOptions) -> Result<(), Box<dyn std::error::Error
     for kind in &missing {
         warn(&format!("PARTIAL: you may not read {}; the recording omits them", kind.plural));
     }
-    let mut recording = Recording { recorder, frames, lost: BTreeMap::new(), seen: BTreeMap::new(), is_listed: false, lines: 1 };
+    let mut recording = Recording {
+        recorder,
+        frames,
+        lost: BTreeMap::new(),
+        seen: BTreeMap::new(),
+        measured: if options.all_usage { Measured::All } else { Measured::Autoscaled },
+        lacks_usage: false,
+        is_listed: false,
+        lines: 1,
+    };
     let of = namespace.map_or_else(|| "all namespaces".to_owned(), |namespace| format!("namespace {namespace}"));
     let begun = format!("Recording {of} into {}. It contains everything that exists now. Ctrl-C ends it.", options.output.display());
     let how = recording.run((&connection, &env), namespace, &kinds, (options.lasts, &signals), &begun).await.map_err(failed)?;
@@ -157,6 +172,10 @@ struct Recording {
     lost: BTreeMap<&'static str, (&'static TracedKind, Timestamp)>,
     /// The last activity of each kind's watch.
     seen: BTreeMap<&'static str, Timestamp>,
+    /// The workloads whose usage is recorded.
+    measured: Measured,
+    /// Whether the user knows that usage cannot be read.
+    lacks_usage: bool,
     /// Whether the initial lists are complete.
     is_listed: bool,
     lines: u64,
@@ -187,6 +206,9 @@ impl Recording {
         let mut then = last;
         let mut flushes = interval(FLUSH_EVERY);
         flushes.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut measures = interval(MEASURE_EVERY);
+        measures.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut measuring: Measuring<'_> = Fuse::terminated();
         let ends = lasts.map(|lasts| Instant::now() + lasts);
         loop {
             tokio::select! {
@@ -196,6 +218,15 @@ impl Recording {
                 _ = flushes.tick() => {
                     self.frames.flush()?;
                     self.frames.get_ref().sync_data()?;
+                }
+                _ = measures.tick(), if self.is_listed && measuring.is_terminated() => {
+                    if self.recorder.has_measured(self.measured) {
+                        measuring = usage::of_pods(connection, namespace).boxed().fuse();
+                    }
+                }
+                found = &mut measuring => {
+                    self.measure(found);
+                    self.write()?;
                 }
                 event = watches.next() => {
                     let Some((kind, event)) = event else { return Ok(Ended::Stopped) };
@@ -247,6 +278,19 @@ impl Recording {
             self.frames.line(&line)?;
         }
         Ok(())
+    }
+
+    /// Records the usage of pods. Without a metrics server, the recording has none.
+    fn measure(&mut self, found: Result<Vec<Value>, Error>) {
+        match found {
+            Ok(items) => self.recorder.usage(&items, self.measured, Timestamp::now()),
+            Err(_) if self.lacks_usage => (),
+            Err(error) => {
+                self.lacks_usage = true;
+                let why = progress::chain(&error);
+                warn(&format!("PARTIAL: the usage of pods cannot be read; the recording omits it until berth can read it: {why}"));
+            }
+        }
     }
 
     /// Processes an item of a watch. Returns whether its list is complete now.

@@ -1,11 +1,15 @@
-//! `berth replay`: replays a recording in the simulation, unchanged and with another policy. `berth-plan` has the texts.
+//! `berth replay`: replays a recording in the simulation, unchanged, with another policy and with other autoscalers. `berth-plan` has the
+//! texts.
 
 use super::{picture, report, trace_options::ReplayOptions};
-use crate::progress;
+use crate::{
+    manifests::{self, Depth},
+    progress,
+};
 use berth_plan::{Passing, Recorded};
 use berth_trace::Reader;
-use serde_json::json;
-use std::{fs::File, thread, time::Instant};
+use serde_json::{Value, json};
+use std::{fs::File, path::PathBuf, thread, time::Instant};
 
 /// Replays a recording.
 ///
@@ -16,8 +20,9 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Box<dyn std::error::Err
     let file = File::open(&options.file).map_err(|error| format!("cannot read {shown}: {error}"))?;
     let reader = Reader::begin(file).map_err(|error| format!("{shown}: {}", progress::chain(&error)))?;
     let recorded = Recorded::read(reader).map_err(|error| format!("{shown}: {}", progress::chain(&error)))?;
+    let autoscalers = autoscalers(&options.hpa)?;
     let mut pace = options.speed.map(Pace::new);
-    let how = berth_plan::ReplayOptions { policy: options.policy.map(Into::into), seed: options.seed };
+    let how = berth_plan::ReplayOptions { policy: options.policy.map(Into::into), autoscalers, seed: options.seed };
     let replay = berth_plan::replay(recorded, how, |passing| pace.iter_mut().for_each(|pace| pace.keep(passing)))?;
     let text = berth_plan::replay_text(&replay).trim_end().to_owned();
     match options.output {
@@ -34,6 +39,13 @@ pub(crate) fn run(options: &ReplayOptions) -> Result<(), Box<dyn std::error::Err
         }
     }
     Ok(())
+}
+
+/// The manifests of autoscalers.
+fn autoscalers(paths: &[PathBuf]) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let documents = runtime.block_on(manifests::read(paths, Depth::Folder))?;
+    Ok(documents.into_iter().map(|document| document.object).collect())
 }
 
 /// The speed of a replay.

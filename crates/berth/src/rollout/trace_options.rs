@@ -10,12 +10,14 @@ pub(crate) const RECORD_EXAMPLES: &str = "Examples:
   berth record -o week.jsonl.zst                                  until Ctrl-C
   berth record -o hour.jsonl.zst --for 1h --max-size 100Mi
   berth record -o shop.jsonl.zst -n shop --hash-names             one namespace, with hashed names
+  berth record -o shop.jsonl.zst -n shop --all-usage              for replays with new autoscalers
   zstdcat week.jsonl.zst | head -3                                lines of JSON";
 
 pub(crate) const REPLAY_EXAMPLES: &str = "Examples:
   berth replay week.jsonl.zst                                     replay it as it was, beside the recording
   berth replay week.jsonl.zst --policy TerminationComplete        also under another policy
   berth replay week.jsonl.zst --policy Recreate --output-file week.html
+  berth replay week.jsonl.zst --hpa hpa.yaml                      also with another autoscaler
   berth replay week.jsonl.zst --speed 1000                        slow enough to watch rollouts
   berth replay week.jsonl.zst --policy TerminationComplete -o json | jq .underPolicy.sum";
 
@@ -39,6 +41,11 @@ pub(crate) struct RecordOptions {
     #[arg(long)]
     pub(crate) hash_names: bool,
 
+    /// Records the usage of all Deployments and StatefulSets. Without this option, berth records the usage of workloads that have a
+    /// HorizontalPodAutoscaler. Both require a metrics server.
+    #[arg(long)]
+    pub(crate) all_usage: bool,
+
     #[command(flatten)]
     pub(crate) cluster: ClusterOptions,
 }
@@ -54,6 +61,12 @@ pub(crate) struct ReplayOptions {
     #[arg(long, value_enum, value_name = "POLICY")]
     pub(crate) policy: Option<PolicyOf>,
 
+    /// Also replays with these HorizontalPodAutoscalers, in place of the recorded ones. The size of each target follows from its
+    /// recorded usage. With --policy, the policy applies too. A file, a folder of *.yaml, *.yml and *.json files, a URL, or - for standard
+    /// input. Repeatable, or separated by commas.
+    #[arg(long, value_name = "FILE|DIR|URL|-", value_delimiter = ',')]
+    pub(crate) hpa: Vec<PathBuf>,
+
     /// Replays N times as fast as the original, and prints the start and end of each rollout [default: as fast as this machine can].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) speed: Option<u32>,
@@ -62,7 +75,7 @@ pub(crate) struct ReplayOptions {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub(crate) seed: u64,
 
-    /// Also draws a chart: the pods of each workload over time, as recorded, as replayed and under --policy.
+    /// Also draws a chart: the pods of each workload over time, as recorded, as replayed, under --policy and with --hpa.
     #[arg(long, conflicts_with = "output")]
     pub(crate) chart: bool,
 

@@ -298,6 +298,57 @@ async fn a_recording_goes_on_over_a_crash_of_its_server_and_ends_whole_without_i
     assert!(String::from_utf8_lossy(&told.stdout).contains(" were missed or late, for "), "{told:?}");
 }
 
+/// A recording has the usage that the server reports. A replay scales by it with another autoscaler.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_recording_of_an_autoscaled_workload_is_replayed_with_another_autoscaler() {
+    let berth = common::up(UP);
+    let client = client(&berth.kubeconfig()).await;
+    let mut web = web("web:1");
+    web["spec"]["template"]["metadata"]["annotations"] = json!({"sim.berth.dev/memory": "64Mi"});
+    create(&client, "/apis/apps/v1/namespaces/default/deployments", &web).await;
+    let autoscaler = |name: &str, average: &str| {
+        let memory =
+            json!({"type": "Resource", "resource": {"name": "memory", "target": {"type": "AverageValue", "averageValue": average}}});
+        let target = json!({"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"});
+        json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": {"name": name},
+            "spec": {"minReplicas": 4, "maxReplicas": 8, "scaleTargetRef": target, "metrics": [memory]}})
+    };
+    create(&client, "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers", &autoscaler("own", "64Mi")).await;
+    rolled_out(&berth.kubeconfig());
+    let folder = tempfile::tempdir().unwrap();
+    let (file, hpa) = (folder.path().join("trace.jsonl.zst"), folder.path().join("hpa.json"));
+    let recording = Recording::begin(&berth.kubeconfig(), &file, &[]);
+    // The first sample follows the initial lists. Half of its load per pod is enough for twice as many.
+    let is_measured = || {
+        // The last frame may be incomplete.
+        let mut text = String::new();
+        let read = fs::File::open(&file).and_then(zstd::Decoder::new).and_then(|mut decoder| decoder.read_to_string(&mut text));
+        read.is_ok() && text.contains("\"usage\"")
+    };
+    common::until("the usage is in the file", is_measured);
+    recording.end();
+    fs::write(&hpa, autoscaler("other", "32Mi").to_string()).unwrap();
+    let replay = replayed(&file, &["--hpa", hpa.to_str().unwrap()]);
+    let autoscaled = &replay["autoscaled"][0];
+    assert_eq!((&autoscaled["autoscaler"], &autoscaled["insteadOf"]), (&json!("other"), &json!("own")), "{autoscaled}");
+    assert_eq!(autoscaled["load"]["memory"]["value"], json!(4 * (64 << 20)), "{autoscaled}");
+    let sizes = |column: usize| -> Vec<i64> { sizes(&autoscaled["columns"][column]["sizes"]).into_iter().map(|(_, size)| size).collect() };
+    assert_eq!((sizes(0), sizes(1), sizes(2)), (vec![4], vec![4], vec![4, 8]), "{autoscaled}");
+    fs::write(&hpa, autoscaler("other", "32Mi").to_string().replace("\"web\"", "\"till\"")).unwrap();
+    let refused = refusal(&file, &hpa);
+    assert!(
+        refused.contains("autoscaler other cannot be replayed") && refused.contains("no usage of Deployment default/till"),
+        "{refused}"
+    );
+}
+
+/// The error of a replay with this autoscaler.
+fn refusal(file: &Path, hpa: &Path) -> String {
+    let output = berth(&["replay", file.to_str().unwrap(), "--hpa", hpa.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
 /// Kubernetes' own controllers and scheduler, with berth's nodes.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_recording_of_another_kubernetes_comes_to_the_same() {

@@ -65,6 +65,34 @@ pub(crate) fn pod(name: &str) -> Value {
     pod
 }
 
+pub(crate) fn autoscaler() -> Value {
+    let cpu = json!({"type": "Utilization", "averageUtilization": 60});
+    let named = json!({"name": WORD, "selector": {"matchLabels": {"queue": WORD}}});
+    let others = [
+        json!({"type": "External", "external": {"metric": named, "target": {"type": "Value", "value": "30"}}}),
+        json!({"type": "ContainerResource", "containerResource": {"name": "cpu", "container": WORD, "target": cpu}}),
+    ];
+    let current = json!({"type": "Resource", "resource": {"name": "cpu", "current": {"averageUtilization": 71, "averageValue": "71m"}}});
+    let metrics: Vec<Value> = [json!({"type": "Resource", "resource": {"name": "cpu", "target": cpu}})].into_iter().chain(others).collect();
+    json!({"apiVersion": "autoscaling/v2", "kind": "HorizontalPodAutoscaler", "metadata": metadata("web"),
+        "spec": {"scaleTargetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "web"}, "minReplicas": 2, "maxReplicas": 9,
+            "metrics": metrics,
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 60, "selectPolicy": "Max",
+                "policies": [{"type": "Percent", "value": 100, "periodSeconds": 15}]}}},
+        "status": {"currentReplicas": 3, "desiredReplicas": 3, "lastScaleTime": "2027-01-15T08:00:00Z", "currentMetrics": [current],
+            "conditions": [condition("AbleToScale")]}})
+}
+
+/// A list of `metrics.k8s.io`: each pod uses 120m and 64Mi in two containers.
+pub(crate) fn usage(pods: &[&str]) -> Vec<Value> {
+    let container = |name: &str, cpu: &str, memory: &str| json!({"name": name, "usage": {"cpu": cpu, "memory": memory}});
+    let item = |pod: &&str| {
+        json!({"metadata": {"name": pod, "namespace": "shop", "labels": {"team": WORD}}, "timestamp": "2027-01-15T08:00:00Z", "window": "15s",
+            "containers": [container(WORD, "100m", "32Mi"), container("log", "20000000n", "32Mi")]})
+    };
+    pods.iter().map(item).collect()
+}
+
 /// Returns one object of each kind, with all allowed fields.
 pub(crate) fn objects() -> Vec<Value> {
     let mut set = deployment("web-1", 3);
@@ -96,6 +124,7 @@ pub(crate) fn objects() -> Vec<Value> {
             "status": {"allocatable": amounts, "capacity": amounts, "conditions": [condition("Ready")], "addresses": [{"type": "Hostname", "address": SECRET}],
                 "nodeInfo": {"machineID": SECRET}, "images": [{"names": [SECRET]}]}}),
         pod("web-1-abcde"),
+        autoscaler(),
     ]
 }
 
