@@ -269,7 +269,7 @@ impl Pair {
     /// Starts two berths. The first one's autoscalers are those of a real controller manager, which has no nodes with usage itself.
     pub(crate) async fn start_autoscaling() -> Option<Self> {
         let upstream = Upstream::start(&["--no-controllers"])?;
-        let theirs = Berth::start(&["up", "--nodes", NODES, "--controllers=*,-horizontal-pod-autoscaler"]);
+        let theirs = Berth::start(&["up", "--nodes", NODES, "--controllers=*,-horizontalpodautoscaling"]);
         let ours = Berth::start(&["up", "--nodes", NODES]);
         let mut manager = Command::new(Path::new(&upstream.variable("UPSTREAM_BIN")).join("kube-controller-manager"));
         manager.args(["--controllers=horizontal-pod-autoscaler-controller", "--leader-elect=false", "--secure-port=0", "--kubeconfig"]);

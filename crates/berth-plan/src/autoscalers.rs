@@ -124,7 +124,7 @@ impl Autoscalers {
     pub(crate) fn of(snapshot: &Snapshot, change: &Change, targets: &[WorkloadId], usage: &KnownUsage) -> Self {
         let found = autoscalers(snapshot, change).into_iter().filter_map(|(key, view)| {
             let target = target(&view, targets)?;
-            let usage = usage_of(snapshot, change, &view, &target, usage).unwrap_or_else(|why| AutoscalerUsage::Unknown { why });
+            let usage = usage_of(snapshot, change, &view, &target, usage);
             let (namespace, name) = (key.namespace.to_string(), key.name.to_string());
             let forecast = AutoscalerForecast { namespace, name, target, usage, changes: Vec::new() };
             Some((key, (forecast, view.spec.max_replicas)))
@@ -203,27 +203,22 @@ fn is_workload(object: &Value, workload: &WorkloadId) -> bool {
 }
 
 /// The usage with which an autoscaler runs, or why it does not.
-fn usage_of(
-    snapshot: &Snapshot,
-    change: &Change,
-    autoscaler: &AutoscalerView,
-    target: &WorkloadId,
-    usage: &KnownUsage,
-) -> Result<AutoscalerUsage, String> {
+fn usage_of(snapshot: &Snapshot, change: &Change, autoscaler: &AutoscalerView, target: &WorkloadId, usage: &KnownUsage) -> AutoscalerUsage {
     if has_simulated_nodes(snapshot) || has_annotations(snapshot, change, target) {
-        return Ok(AutoscalerUsage::Annotations);
+        return AutoscalerUsage::Annotations;
     }
+    let unknown = |why: String| AutoscalerUsage::Unknown { why };
     let metrics = autoscaler.spec.metrics.iter().flatten();
     if let Some(other) = metrics.into_iter().find(|metric| metric.type_ != "Resource") {
-        return Err(format!("the value of its metric of type {} is unknown", other.type_));
+        return unknown(format!("the value of its metric of type {} is unknown", other.type_));
     }
     match usage {
         KnownUsage::NoCluster => {
-            Err(format!("the usage of its pods is unknown; set it by the annotations {SIM_CPU} and {SIM_MEMORY} of the template"))
+            unknown(format!("the usage of its pods is unknown; set it by the annotations {SIM_CPU} and {SIM_MEMORY} of the template"))
         }
-        KnownUsage::Unknown(why) => Err(format!("the usage of its pods cannot be read: {why}")),
+        KnownUsage::Unknown(why) => unknown(format!("the usage of its pods cannot be read: {why}")),
         KnownUsage::Measured(items) => {
-            measured(snapshot, target, items).ok_or_else(|| "metrics.k8s.io has no usage of its pods".to_owned())
+            measured(snapshot, target, items).unwrap_or_else(|| unknown("metrics.k8s.io has no usage of its pods".to_owned()))
         }
     }
 }
