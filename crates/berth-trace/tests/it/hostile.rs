@@ -93,7 +93,7 @@ fn what_is_no_recording_is_refused() {
     assert!(refused(b"{}\n").contains("is not a header"));
     assert!(refused(b"{\"trace\": \"berth\"").contains("line 1 is incomplete"));
     assert!(refused(b"PK\x03\x04").contains("cannot read the file"));
-    assert!(matches!(Reader::begin(&b"{\"trace\": \"berth\", \"version\": 2}\n"[..]), Err(TraceError::Version(2))));
+    assert!(matches!(Reader::begin(&b"{\"trace\": \"berth\", \"version\": 3}\n"[..]), Err(TraceError::Version(3))));
     let with = |member: &str, value: Value| {
         let mut line: Value = serde_json::from_str(&header().line()).expect("JSON");
         line[member] = value;
