@@ -210,13 +210,15 @@ fn field(theirs: Option<&Value>, ours: Option<&Value>, path: &mut String, differ
 
 /// Where LimitRanges, ResourceQuotas and PersistentVolumes have quantities.
 const AMOUNTS: &[&str] = &[".spec.capacity.", ".spec.limits[].", ".spec.hard.", ".status.hard.", ".status.used."];
+/// Where autoscalers have the usage that they measured.
+const MEASURED: &str = ".status.currentMetrics[].";
 /// Where pods have one that is not brought to thousandths.
 const SIZE_LIMIT: &str = ".emptyDir.sizeLimit";
 
 /// Whether two texts in such a place are the same quantity.
 fn are_equal_amounts(path: &str, theirs: Option<&Value>, ours: Option<&Value>) -> bool {
     let amount = |value: Option<&Value>| value?.as_str()?.parse::<Quantity>().ok();
-    let is_place = path.ends_with(SIZE_LIMIT) || AMOUNTS.iter().any(|place| path.starts_with(place));
+    let is_place = path.ends_with(SIZE_LIMIT) || path.contains(MEASURED) || AMOUNTS.iter().any(|place| path.starts_with(place));
     is_place && amount(theirs).is_some_and(|theirs| amount(ours) == Some(theirs))
 }
 
