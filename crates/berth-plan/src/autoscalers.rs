@@ -5,7 +5,7 @@ use crate::{
     controller_log::Autoscaling,
     demand::Demand,
     load::{Load, Loads, resource},
-    snapshot::{Snapshot, uid},
+    snapshot::{Snapshot, is_of_berth, uid},
     times::{seconds, since},
 };
 use berth_api::annotations::{SIM_CPU, SIM_MEMORY};
@@ -13,13 +13,13 @@ use berth_controllers::autoscaler::PodUsage;
 use berth_identity::{ObjectKey, Revision};
 use berth_store::env::Timestamp;
 use berth_workloads::{
-    autoscaler::{AutoscalerView, ScaledView},
+    autoscaler::{AutoscalerView, ScaledView, longest_window},
     selector::Labels,
     view::View,
     workload::{WorkloadId, WorkloadKind},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -28,6 +28,9 @@ use std::{
 
 /// The kind of autoscalers.
 pub(crate) const KIND: &str = "HorizontalPodAutoscaler";
+
+/// How long an autoscaler rests after its stabilization window until it counts as settled: some of its intervals.
+const REST_AFTER_WINDOW: Duration = Duration::from_secs(60);
 
 /// What is known of the usage of a cluster's pods.
 #[derive(Clone, Debug, Default)]
@@ -105,7 +108,7 @@ impl AutoscalerForecast {
 
 /// The autoscalers of a forecast.
 pub(crate) struct Autoscalers {
-    all: BTreeMap<ObjectKey, (AutoscalerForecast, i32)>,
+    all: BTreeMap<ObjectKey, (AutoscalerForecast, AutoscalerView)>,
 }
 
 /// The namespaces whose pods have autoscalers that run only with the usage of `metrics.k8s.io`.
@@ -127,7 +130,7 @@ impl Autoscalers {
             let usage = usage_of(snapshot, change, &view, &target, usage);
             let (namespace, name) = (key.namespace.to_string(), key.name.to_string());
             let forecast = AutoscalerForecast { namespace, name, target, usage, changes: Vec::new() };
-            Some((key, (forecast, view.spec.max_replicas)))
+            Some((key, (forecast, view)))
         });
         Self { all: found.collect() }
     }
@@ -151,13 +154,17 @@ impl Autoscalers {
 
     /// The pods that they can add to `demand`, which contains the workloads of `objects`.
     pub(crate) fn add_demand(&self, objects: &[Value], demand: &mut Demand) {
-        for (forecast, most) in self.all.values().filter(|(forecast, _)| forecast.runs()) {
-            let is_target = |object: &&Value| is_workload(object, &forecast.target);
-            let mut object = objects.iter().find(is_target).cloned().unwrap_or_else(|| json!({"kind": forecast.target.kind.name()}));
-            demand.subtract(Demand::of(&object, 0));
-            object["spec"]["replicas"] = json!(most);
-            demand.add(Demand::of(&object, 0));
+        for (forecast, view) in self.all.values().filter(|(forecast, _)| forecast.runs()) {
+            let target = objects.iter().find(|object| is_workload(object, &forecast.target));
+            demand.resize(target, forecast.target.kind.name(), view.spec.max_replicas);
         }
+    }
+
+    /// How long nothing may change before no running one changes its target any more. `None`: none runs.
+    pub(crate) fn rest(&self) -> Option<Duration> {
+        let running = self.all.values().filter(|(forecast, _)| forecast.runs());
+        let longest = running.map(|(_, view)| longest_window(view)).max()?;
+        Some(longest.unsigned_abs() + REST_AFTER_WINDOW)
     }
 
     /// The result, with the sizes that controllers have planned since `began`.
@@ -225,9 +232,8 @@ fn usage_of(snapshot: &Snapshot, change: &Change, autoscaler: &AutoscalerView, t
 
 /// Whether all pods of the cluster are simulated. Then their annotations set their usage.
 fn has_simulated_nodes(snapshot: &Snapshot) -> bool {
-    let version = |node: &Value| node["status"]["nodeInfo"]["kubeletVersion"].as_str().is_some_and(|version| version.contains("berth"));
     let mut nodes = snapshot.of_kinds(&["Node"]).peekable();
-    nodes.peek().is_some() && nodes.all(version)
+    nodes.peek().is_some() && nodes.all(is_of_berth)
 }
 
 /// Whether the template of a workload without a cluster sets the usage of its pods.

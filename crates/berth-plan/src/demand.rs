@@ -2,7 +2,7 @@
 //! but not their product.
 
 use crate::{error::PlanError, snapshot::entries};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// The maximum number of pods of all workloads.
 const PODS_MAX: u64 = 200_000;
@@ -82,6 +82,14 @@ impl Demand {
     pub(crate) fn add(&mut self, other: Self) {
         self.wanted.add(other.wanted);
         self.sets.add(other.sets);
+    }
+
+    /// Counts a workload with another number of replicas. Without `object`, it is one of this kind.
+    pub(crate) fn resize(&mut self, object: Option<&Value>, kind: &str, replicas: i32) {
+        let mut object = object.cloned().unwrap_or_else(|| json!({ "kind": kind }));
+        self.subtract(Self::of(&object, 0));
+        object["spec"]["replicas"] = json!(replicas);
+        self.add(Self::of(&object, 0));
     }
 
     pub(crate) fn subtract(&mut self, other: Self) {

@@ -37,8 +37,6 @@ const WARM_UP: Duration = Duration::from_millis(200);
 const SETTLE_MAX: Duration = Duration::from_secs(6 * 3600);
 /// How long nothing may happen before the simulation counts as converged.
 const RESTING: Duration = Duration::from_secs(60);
-/// How long a forecast with an autoscaler goes on after the last change: longer than its default stabilization window.
-const AUTOSCALERS_REST: Duration = Duration::from_secs(360);
 /// The maximum time that a rollout with an autoscaler is followed, whose sizes may never settle.
 const LONGEST_AUTOSCALED: Duration = Duration::from_secs(86_400);
 /// The maximum time that a rollout is followed.
@@ -136,14 +134,14 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     simulation.restore(autoscaling.into_iter().filter(|object| is_included(&autoscalers, object)))?;
     Changed::make(changed, &mut simulation)?;
     let patience = |observer: &Observer| observer.patience(slowest);
-    let (log, is_autoscaled) = (simulation.log(), simulation.usage.is_some());
-    let longest = simulation.now() + if is_autoscaled { LONGEST_AUTOSCALED } else { LONGEST };
+    let (log, rest) = (simulation.log(), autoscalers.rest());
+    let longest = simulation.now() + if rest.is_some() { LONGEST_AUTOSCALED } else { LONGEST };
     let rests = |observer: &Observer, now: Timestamp| {
-        let autoscaled = log.observations().autoscalings.last().map_or(observer.began, |last| last.at);
-        !is_autoscaled || autoscaled.max(observer.progressed) + AUTOSCALERS_REST < now
+        let autoscaled = || log.observations().autoscalings.last().map_or(observer.began, |last| last.at);
+        rest.is_none_or(|rest| autoscaled().max(observer.progressed) + rest < now)
     };
     follow(&mut simulation, &mut observer, longest, |observer, now| {
-        (observer.is_settled() && rests(observer, now)) || observer.progressed + patience(observer) < now
+        (observer.is_settled() || observer.progressed + patience(observer) < now) && rests(observer, now)
     })?;
     simulation.check_panics()?;
     Ok(finish(&simulation, observer, Found { snapshot, controllers, because, suppositions, timings, autoscalers }))

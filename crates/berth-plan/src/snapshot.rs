@@ -1,6 +1,7 @@
 //! The known state of a cluster at one moment, and the substitutes for unknown objects.
 
 use berth_api::{FeatureGates, Gate};
+use berth_controllers::cluster::FIELD_MANAGER;
 use berth_identity::{GroupVersionKind, GroupVersionResource};
 use berth_store::env::Timestamp;
 use jiff::SignedDuration;
@@ -9,6 +10,11 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
 };
+
+/// Whether a node is one of berth's simulated ones.
+pub(crate) fn is_of_berth(node: &Value) -> bool {
+    node["status"]["nodeInfo"]["kubeletVersion"].as_str().is_some_and(|version| version.contains("berth"))
+}
 
 /// A kind that forecasts use.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -167,14 +173,12 @@ impl Snapshot {
         let workloads = || self.of_kinds(&["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"]);
         let manages =
             |name: &str| workloads().any(|object| entries(&object["metadata"]["managedFields"]).any(|entry| entry["manager"] == name));
-        let of_berth =
-            |node: &Value| node["status"]["nodeInfo"]["kubeletVersion"].as_str().is_some_and(|version| version.contains("berth"));
         let has_policy = |object: &Value| object["spec"]["podReplacementPolicy"].is_string();
-        if manages("berth-controller-manager") {
+        if manages(FIELD_MANAGER) {
             (Controllers::Berth, "they write the workloads".to_owned())
         } else if manages("kube-controller-manager") {
             (Controllers::Kubernetes, "they write the workloads' status".to_owned())
-        } else if self.of_kinds(&["Node"]).any(of_berth) {
+        } else if self.of_kinds(&["Node"]).any(is_of_berth) {
             (Controllers::Berth, "the nodes are berth's".to_owned())
         } else if workloads().any(has_policy) {
             (Controllers::Berth, "the server knows podReplacementPolicy".to_owned())

@@ -130,7 +130,7 @@ pub(crate) enum Command {
     /// server.
     #[command(after_help = RECORD_EXAMPLES)]
     Record(Box<RecordOptions>),
-    /// Replays a recording in virtual time, as it was, under another policy or with another autoscaler, and prints the cost of each: pods,
+    /// Replays a recording in virtual time: as it was, under another policy, or with another autoscaler. Prints the cost of each: pods,
     /// resources, time.
     ///
     /// A simulation makes the same changes again, with berth's own controllers, scheduler and API rules. Pods take as long as they did.

@@ -178,11 +178,8 @@ impl Goal {
 fn check_demand(autoscalers: &[Autoscaler], recorded: &Recorded) -> Result<(), PlanError> {
     let mut demand = Demand::of_all(&recorded.initial, 0);
     for Autoscaler { target, most, .. } in autoscalers {
-        let is_target = |object: &&Value| ObjectId::of(object).as_ref() == Some(target);
-        let mut object = recorded.initial.iter().find(is_target).cloned().unwrap_or_else(|| json!({"kind": target.kind}));
-        demand.subtract(Demand::of(&object, 0));
-        object["spec"]["replicas"] = json!(most);
-        demand.add(Demand::of(&object, 0));
+        let object = recorded.initial.iter().find(|object| ObjectId::of(object).as_ref() == Some(target));
+        demand.resize(object, target.kind, *most);
     }
     demand.check().map(drop)
 }

@@ -104,3 +104,13 @@ fn usage_is_read_only_for_real_pods_of_changed_workloads_with_an_autoscaler() {
     let forecast = forecast_of(&simulated, KnownUsage::NoCluster);
     assert_eq!(only(&forecast).usage, AutoscalerUsage::Annotations);
 }
+
+#[test]
+fn a_forecast_goes_on_until_the_stabilization_window_of_its_autoscaler_has_passed() {
+    let down = json!({"behavior": {"scaleDown": {"stabilizationWindowSeconds": 1800}}});
+    let idle = |name: &str| json!({"metadata": {"name": name, "namespace": "default"}, "containers": [{"name": "main", "usage": {"cpu": "1m", "memory": "8Mi"}}]});
+    let usage = KnownUsage::Measured(vec![idle("web-1-a"), idle("web-1-b")]);
+    let forecast = forecast_of(&autoscaled(autoscaler(&down)), usage);
+    let sizes: Vec<(i32, i32)> = only(&forecast).changes.iter().map(|change| (change.from, change.to)).collect();
+    assert_eq!(sizes, [(2, 1)], "{:?}", only(&forecast));
+}

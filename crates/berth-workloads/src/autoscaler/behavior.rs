@@ -3,7 +3,7 @@
 //! Source: kubernetes `horizontal.go`, `normalizeDesiredReplicas`, `stabilizeRecommendationWithBehaviors`,
 //! `convertDesiredReplicasWithBehaviorRate`.
 
-use super::{AutoscalerState, DOWNSCALE_STABILIZATION_SECONDS, SYNC_PERIOD};
+use super::{AutoscalerState, AutoscalerView, DOWNSCALE_STABILIZATION_SECONDS, SYNC_PERIOD};
 use berth_identity::Uid;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::autoscaling::v2::{HPAScalingRules, HorizontalPodAutoscalerBehavior};
@@ -149,14 +149,25 @@ pub(super) fn limited(state: &AutoscalerState, memory: &mut Memory, current: i32
     Limited { replicas, able, limit, is_limited: replicas != stable }
 }
 
-/// The size after the stabilization windows: the smallest change that a recommendation within the window of its direction allows.
-fn stabilized(now: Timestamp, memory: &mut Memory, behavior: Option<&HorizontalPodAutoscalerBehavior>, current: i32, desired: i32) -> i32 {
+/// The stabilization windows of scale-ups and of scale-downs.
+fn windows(behavior: Option<&HorizontalPodAutoscalerBehavior>) -> [SignedDuration; 2] {
     let window = |rules: Option<&HPAScalingRules>, default: i32| {
         let seconds = rules.and_then(|rules| rules.stabilization_window_seconds).unwrap_or(default);
         SignedDuration::from_secs(seconds.into())
     };
     let up = window(behavior.and_then(|behavior| behavior.scale_up.as_ref()), 0);
-    let down = window(behavior.and_then(|behavior| behavior.scale_down.as_ref()), DOWNSCALE_STABILIZATION_SECONDS);
+    [up, window(behavior.and_then(|behavior| behavior.scale_down.as_ref()), DOWNSCALE_STABILIZATION_SECONDS)]
+}
+
+/// The longer stabilization window of an autoscaler.
+#[must_use]
+pub fn longest_window(autoscaler: &AutoscalerView) -> SignedDuration {
+    windows(autoscaler.spec.behavior.as_ref()).into_iter().max().unwrap_or_default()
+}
+
+/// The size after the stabilization windows: the smallest change that a recommendation within the window of its direction allows.
+fn stabilized(now: Timestamp, memory: &mut Memory, behavior: Option<&HorizontalPodAutoscalerBehavior>, current: i32, desired: i32) -> i32 {
+    let [up, down] = windows(behavior);
     let within = |window: SignedDuration| {
         let recent = memory.recommendations.iter().filter(move |recommendation| now - window < recommendation.at);
         recent.map(|recommendation| recommendation.replicas).chain([desired])

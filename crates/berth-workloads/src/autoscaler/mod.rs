@@ -15,7 +15,7 @@ mod status;
 mod tests;
 mod view;
 
-pub use behavior::{Memory, Recommendation, Resize, ScaleEvent};
+pub use behavior::{Memory, Recommendation, Resize, ScaleEvent, longest_window};
 pub use load::share;
 pub use plan::{plan, wait_event};
 pub use view::{AutoscalerView, ContainerSample, MeasuredPodView, PodSample, ReadyCondition, ScaledView};

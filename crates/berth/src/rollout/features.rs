@@ -3,6 +3,7 @@
 use super::{cluster::Connection, error::Error, revision_report::Records, target::Found};
 use crate::cluster_options::ClusterOptions;
 use berth_api::{FeatureGates, Gate};
+use berth_controllers::cluster::FIELD_MANAGER;
 use berth_identity::ApiName;
 use berth_plan::KnownGates;
 use berth_workloads::{
@@ -36,13 +37,10 @@ pub(super) struct Feature {
     written_by_berth: bool,
 }
 
-/// The field manager of berth's controllers.
-const MANAGER: &str = "berth-controller-manager";
-
 fn is_written_by_berth(json: &str) -> bool {
     let object: Value = serde_json::from_str(json).unwrap_or_default();
     let managers = object["metadata"]["managedFields"].as_array();
-    managers.into_iter().flatten().any(|entry| entry["manager"] == MANAGER)
+    managers.into_iter().flatten().any(|entry| entry["manager"] == FIELD_MANAGER)
 }
 
 impl Feature {
