@@ -1,9 +1,14 @@
 //! Validation errors, each with a field path.
 
+use crate::go;
 use serde_json::Value;
 use std::fmt;
 
 const DIGITS: &str = "0123456789";
+/// How long the text of a path is at most, in bytes. Clients choose keys, and each value below a key has it in its path.
+const BYTES_MAX: usize = 4 << 10;
+/// Ends a path that was longer.
+const CUT: &str = "…";
 
 /// Path of a field in an object, as upstream prints it: `spec.containers[1].name`, `metadata.annotations[key]`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +24,7 @@ impl Path {
     /// Returns the path of the member `name`.
     #[must_use]
     pub fn child(&self, name: &str) -> Self {
-        if self.0.is_empty() { Self(name.to_owned()) } else { self.followed_by([".", name, ""]) }
+        self.followed_by([if self.0.is_empty() { "" } else { "." }, name, ""])
     }
 
     /// Returns the path of element `index` of a list.
@@ -46,10 +51,23 @@ impl Path {
     /// Each write builds dozens of paths and rarely prints one. Formatting them took a thirtieth of the time of a pod's
     /// life.
     fn followed_by(&self, parts: [&str; 3]) -> Self {
-        let mut path = String::with_capacity(self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>());
+        let length = self.0.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        if BYTES_MAX < length {
+            return self.cut(parts);
+        }
+        let mut path = String::with_capacity(length);
         path.push_str(&self.0);
         parts.into_iter().for_each(|part| path.push_str(part));
         Self(path)
+    }
+
+    /// Returns a path that ends within the first name that does not fit.
+    fn cut(&self, [before, name, _]: [&str; 3]) -> Self {
+        let room = BYTES_MAX.saturating_sub(self.0.len());
+        if room == 0 {
+            return self.clone();
+        }
+        Self([&self.0, before, &name[..name.floor_char_boundary(room)], CUT].concat())
     }
 }
 
@@ -172,15 +190,15 @@ impl FieldError {
     pub fn message(&self) -> String {
         let head = match &self.reason {
             FieldErrorReason::Required => "Required value".to_owned(),
-            FieldErrorReason::Invalid(value) | FieldErrorReason::TypeInvalid(value) => format!("Invalid value: {value}"),
+            FieldErrorReason::Invalid(value) | FieldErrorReason::TypeInvalid(value) => format!("Invalid value: {}", shown(value)),
             FieldErrorReason::InvalidPart => "Invalid value".to_owned(),
             FieldErrorReason::NotSupported(value, supported) => {
-                let quoted: Vec<String> = supported.iter().map(|s| format!("\"{s}\"")).collect();
-                format!("Unsupported value: {value}: supported values: {}", quoted.join(", "))
+                let quoted: Vec<String> = supported.iter().map(|s| Value::from(s.as_str()).to_string()).collect();
+                format!("Unsupported value: {}: supported values: {}", shown(value), quoted.join(", "))
             }
             FieldErrorReason::Forbidden => "Forbidden".to_owned(),
-            FieldErrorReason::Duplicate(value) => format!("Duplicate value: {value}"),
-            FieldErrorReason::NotFound(value) => format!("Not found: {value}"),
+            FieldErrorReason::Duplicate(value) => format!("Duplicate value: {}", shown(value)),
+            FieldErrorReason::NotFound(value) => format!("Not found: {}", shown(value)),
             FieldErrorReason::TooLong(max) => format!("Too long: may not be more than {max} bytes"),
             FieldErrorReason::TooMany(count, max) => format!("Too many: {count}: must have at most {max} items"),
             FieldErrorReason::Internal => "Internal error".to_owned(),
@@ -189,8 +207,31 @@ impl FieldError {
     }
 }
 
+/// A value as Go prints it in messages.
+fn shown(value: &Value) -> String {
+    match value {
+        Value::Number(number) => go::number(number),
+        Value::Object(_) | Value::Array(_) => go::json(value),
+        Value::Null | Value::Bool(_) | Value::String(_) => value.to_string(),
+    }
+}
+
 impl fmt::Display for FieldError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.field, self.message())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_does_not_grow_with_the_keys_of_clients() {
+        let long = Path::new("spec").key(&"é".repeat(BYTES_MAX));
+        let text = long.to_string();
+        assert!(text.starts_with("spec[éé") && text.ends_with(CUT) && text.len() <= BYTES_MAX + 8, "{} bytes", text.len());
+        assert_eq!(long.child("name").index(3).key("key"), long);
+        assert_eq!(Path::new("").child("spec").child("list").index(12).key("a.b").to_string(), "spec.list[12][a.b]");
     }
 }

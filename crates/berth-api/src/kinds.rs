@@ -5,27 +5,24 @@ use crate::{
     apps::{Deployment, ReplicaSet, StatefulSet},
     decode::{Codec, DecodeError, from_json, from_sent},
 };
-use k8s_openapi::{
-    api::{
-        apps::v1::ControllerRevision,
-        authentication::v1::{SelfSubjectReview, TokenReview},
-        authorization::v1::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview},
-        autoscaling::{v1::Scale, v2::HorizontalPodAutoscaler},
-        batch::v1::{Job, JobSpec},
-        coordination::v1::Lease,
-        core::v1::{
-            Binding, ConfigMap, Endpoints, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
-            PodTemplateSpec, ResourceQuota, Secret, Service, ServiceAccount,
-        },
-        discovery::v1::EndpointSlice,
-        events::v1::Event,
-        networking::v1::{IPAddress, ServiceCIDR},
-        policy::v1::{Eviction, PodDisruptionBudget},
-        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
-        scheduling::v1::PriorityClass,
-        storage::v1::StorageClass,
+use k8s_openapi::api::{
+    apps::v1::ControllerRevision,
+    authentication::v1::{SelfSubjectReview, TokenReview},
+    authorization::v1::{LocalSubjectAccessReview, SelfSubjectAccessReview, SelfSubjectRulesReview, SubjectAccessReview},
+    autoscaling::{v1::Scale, v2::HorizontalPodAutoscaler},
+    batch::v1::{Job, JobSpec},
+    coordination::v1::Lease,
+    core::v1::{
+        Binding, ConfigMap, Endpoints, Event as CoreEvent, LimitRange, Namespace, Node, PersistentVolume, PersistentVolumeClaim, Pod,
+        PodTemplateSpec, ResourceQuota, Secret, Service, ServiceAccount,
     },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+    discovery::v1::EndpointSlice,
+    events::v1::Event,
+    networking::v1::{IPAddress, ServiceCIDR},
+    policy::v1::{Eviction, PodDisruptionBudget},
+    rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+    scheduling::v1::PriorityClass,
+    storage::v1::StorageClass,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -63,7 +60,6 @@ compiled! {
     ConfigMap,
     ControllerRevision,
     CoreEvent,
-    CustomResourceDefinition,
     Deployment,
     EndpointSlice,
     Endpoints,

@@ -15,6 +15,7 @@ pub mod faults;
 pub mod fencing;
 pub mod field;
 pub mod gates;
+pub mod go;
 pub mod int_or_string;
 pub mod ip;
 mod kinds;

@@ -4,7 +4,11 @@ pub use crate::names::{
     check_dns_label, check_dns_subdomain, check_label_key, check_label_value, check_path_segment, check_qualified_name,
 };
 
-use crate::{FieldError, Path, Scope, ip::check_canonical_ip, object::NameRule};
+use crate::{
+    FieldError, Path, Scope,
+    ip::check_canonical_ip,
+    object::{FinalizerRule, NameRule},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -234,13 +238,31 @@ fn validate_finalizers(finalizers: &[String], path: &Path) -> Vec<FieldError> {
         let detail = format!("finalizer {FINALIZER_ORPHAN} and {FINALIZER_FOREGROUND} cannot be both set");
         faults.push(FieldError::invalid(path, finalizers.to_vec(), detail));
     }
-    for (index, finalizer) in finalizers.iter().enumerate() {
-        if !finalizer.contains('/') && !STANDARD_FINALIZERS.contains(&finalizer.as_str()) {
-            let detail = "name is neither a standard finalizer name nor is it fully qualified";
-            faults.push(FieldError::invalid(&path.index(index), finalizer.as_str(), detail));
-        }
-    }
     faults
+}
+
+/// Validates the names of finalizers by the rule of their kind.
+#[must_use]
+pub fn validate_finalizer_names(meta: &ObjectMeta, rule: FinalizerRule) -> Vec<FieldError> {
+    let path = Path::new("metadata").child("finalizers");
+    let finalizers = meta.finalizers.iter().flatten().enumerate().filter(|_| rule == FinalizerRule::Qualified);
+    let plain = finalizers.filter(|(_, finalizer)| !is_qualified(finalizer));
+    let detail = "name is neither a standard finalizer name nor is it fully qualified";
+    plain.map(|(index, finalizer)| FieldError::invalid(&path.index(index), finalizer.as_str(), detail)).collect()
+}
+
+/// Returns the warnings about new finalizers without a domain, for kinds that allow them.
+#[must_use]
+pub fn finalizer_warnings(new: &ObjectMeta, old: Option<&ObjectMeta>) -> Vec<String> {
+    let old = old.and_then(|old| old.finalizers.as_deref()).unwrap_or_default();
+    let mut known: BTreeSet<&String> = old.iter().collect();
+    let added = new.finalizers.iter().flatten().filter(|finalizer| known.insert(*finalizer) && !is_qualified(finalizer));
+    let why = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers";
+    added.map(|finalizer| format!("metadata.finalizers: {finalizer:?}: {why}")).collect()
+}
+
+fn is_qualified(finalizer: &str) -> bool {
+    finalizer.contains('/') || STANDARD_FINALIZERS.contains(&finalizer)
 }
 
 fn new_finalizers(new: &ObjectMeta, old: &ObjectMeta, path: &Path) -> Option<FieldError> {
@@ -344,9 +366,29 @@ mod tests {
             json!({"finalizers": ["orphan", "foregroundDeletion", "f"]}),
             &[
                 "metadata.finalizers: Invalid value: [\"orphan\",\"foregroundDeletion\",\"f\"]: finalizer orphan and foregroundDeletion cannot",
-                "metadata.finalizers[2]: Invalid value: \"f\": name is neither a standard finalizer name nor is it fully qualified",
             ],
         );
+        let meta = meta(json!({"finalizers": ["orphan", "f", "example.com/f", "g", "f"]}));
+        let faults = validate_finalizer_names(&meta, FinalizerRule::Qualified);
+        let why = "name is neither a standard finalizer name nor is it fully qualified";
+        assert_eq!(
+            texts(&faults),
+            [(1, "f"), (3, "g"), (4, "f")].map(|(at, name)| format!("metadata.finalizers[{at}]: Invalid value: {name:?}: {why}"))
+        );
+        assert!(validate_finalizer_names(&meta, FinalizerRule::Plain).is_empty());
+    }
+
+    #[test]
+    fn a_new_finalizer_without_a_domain_causes_a_warning() {
+        let meta = |names: &[&str]| meta(json!({"finalizers": names}));
+        let warning = |name: &str| {
+            let why = "prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers";
+            format!("metadata.finalizers: {name:?}: {why}")
+        };
+        let new = meta(&["kubernetes", "a", "example.com/f", "b", "a"]);
+        assert_eq!(finalizer_warnings(&new, None), [warning("a"), warning("b")]);
+        assert_eq!(finalizer_warnings(&new, Some(&meta(&["a"]))), [warning("b")]);
+        assert_eq!(finalizer_warnings(&new, Some(&new)), [""; 0]);
     }
 
     #[test]

@@ -34,6 +34,15 @@ pub enum NameRule {
     Ip,
 }
 
+/// The rule for the names of an object's finalizers, besides their form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FinalizerRule {
+    /// A name has a domain, or it is one of Kubernetes itself.
+    Qualified,
+    /// A name needs no domain. Of custom resources, one without a domain causes a warning.
+    Plain,
+}
+
 /// The rule for increments of `metadata.generation`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GenerationRule {
@@ -101,6 +110,8 @@ pub trait Kind:
     const REQUIRES_RESOURCE_VERSION: bool = false;
     /// Whether a deletion returns the object even after it is removed.
     const RETURNS_DELETED: bool = false;
+    /// How its finalizers are named.
+    const FINALIZER_RULE: FinalizerRule = FinalizerRule::Qualified;
 
     /// Sets defaults. Idempotent. Applied after every decode, to the object in its normal form.
     fn set_defaults(&mut self) {}

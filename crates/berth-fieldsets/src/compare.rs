@@ -71,7 +71,16 @@ fn walk(root: Root<'_>, old: Option<&Value>, new: Option<&Value>) -> Difference 
     if old == new {
         return Difference::default();
     }
-    match root.resolve() {
+    let [was, is] = [old, new].map(|value| value.filter(|value| !value.is_null()));
+    if let (Type::Deduced(_), Some(was), Some(is)) = (root.resolve(), was, is)
+        && was.is_object() != is.is_object()
+    {
+        // The members of the map come or go with it.
+        let mut difference = leaf(old, new);
+        (difference.removed.below, difference.added.below) = (fields::of(root, was).below, fields::of(root, is).below);
+        return difference;
+    }
+    match root.resolve_for(is.or(was).unwrap_or(&Value::Null)) {
         Type::Map(map) if map.kind == MapKind::Granular && !(is_bare(old) && is_bare(new)) => maps(root, map, old, new).mark(old, new),
         Type::List(list) if list.kind != ListKind::Atomic && !(is_bare(old) && is_bare(new)) => lists(root, list, old, new).mark(old, new),
         _ => leaf(old, new),

@@ -19,10 +19,10 @@ impl Root<'_> {
 
 /// The fields at and below a value.
 pub(crate) fn of(root: Root<'_>, value: &Value) -> Node {
-    match root.resolve() {
+    match root.resolve_for(value) {
         Type::Map(map) if map.kind == MapKind::Granular => Node { is_member: false, below: of_map(root, map, value) },
         Type::List(list) if list.kind != ListKind::Atomic => Node { is_member: false, below: of_list(root, list, value) },
-        Type::Any | Type::Scalar(_) | Type::Map(_) | Type::List(_) => Node::leaf(),
+        Type::Any | Type::Deduced(_) | Type::Scalar(_) | Type::Map(_) | Type::List(_) => Node::leaf(),
     }
 }
 
@@ -80,8 +80,8 @@ pub(crate) enum ElementError {
     Null,
     #[error("associative list with keys may not have non-map elements")]
     NoMap,
-    #[error("associative list with keys has an element that omits key field {0:?} (and doesn't have default value)")]
-    NoKey(String),
+    #[error("associative list with keys has an element that omits all key fields [{}] (and doesn't have default values for any key fields)", quoted(.0))]
+    NoKeys(Vec<String>),
 }
 
 /// The path of an item of a list whose items have owners of their own.
@@ -112,14 +112,15 @@ fn keyed_element(root: Root<'_>, keys: &[String], item: &Value) -> Result<PathEl
         Type::Map(map) => map.fields.get(key).and_then(|field| field.default.clone()),
         _ => None,
     };
-    let found: Result<Vec<_>, ElementError> = keys
-        .iter()
-        .map(|key| {
-            let value = members.get(key).cloned().or_else(|| default(key));
-            value.map(|value| (key.clone(), value)).ok_or_else(|| ElementError::NoKey(key.clone()))
-        })
-        .collect();
-    Ok(PathElement::key(found?))
+    // The keys that an item has identify it.
+    let found = keys.iter().filter_map(|key| Some((key.clone(), members.get(key).cloned().or_else(|| default(key))?)));
+    let found: Vec<_> = found.collect();
+    if found.is_empty() { Err(ElementError::NoKeys(keys.to_vec())) } else { Ok(PathElement::key(found)) }
+}
+
+/// The texts as Go prints a list of quoted texts.
+fn quoted(texts: &[String]) -> String {
+    texts.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(" ")
 }
 
 /// The set with every struct field on the way to a member as a member too.
@@ -139,6 +140,8 @@ fn child_of<'a>(root: Option<Root<'a>>, element: &PathElement) -> (Option<Root<'
     match (root.resolve(), element) {
         (Type::Map(map), PathElement::Field(name)) => (root.member(map, name), map.fields.contains_key(name)),
         (Type::List(list), PathElement::Key(_)) => (Some(root.at(list.elements)), false),
+        // A map of a deduced type has members of this type.
+        (Type::Deduced(_), PathElement::Field(_)) => (Some(root), false),
         _ => (None, false),
     }
 }

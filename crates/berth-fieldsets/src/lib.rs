@@ -15,6 +15,7 @@
 //! not served are dropped, as upstream drops them. It leaves out changes of a schema from granular to atomic.
 
 mod apply;
+mod atomic;
 mod compare;
 mod conflict;
 mod fields;

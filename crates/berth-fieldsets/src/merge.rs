@@ -18,7 +18,7 @@ impl Root<'_> {
 /// `live` with the contents of `config`. `None`: nothing is left.
 fn merge(root: Root<'_>, live: Option<&Value>, config: Option<&Value>) -> Option<Value> {
     let leaf = || config.or(live).cloned();
-    match root.resolve() {
+    match root.resolve_for(config.filter(|config| !config.is_null()).or(live).unwrap_or(&Value::Null)) {
         Type::Map(map) if map.kind == MapKind::Granular => {
             let members = |value: Option<&Value>| value.and_then(Value::as_object).filter(|members| !members.is_empty()).is_some();
             if members(live) || members(config) { maps(root, map, live, config) } else { leaf() }
@@ -27,7 +27,7 @@ fn merge(root: Root<'_>, live: Option<&Value>, config: Option<&Value>) -> Option
             let items = |value: Option<&Value>| value.and_then(Value::as_array).filter(|items| !items.is_empty()).is_some();
             if items(live) || items(config) { lists(root, list, live, config) } else { leaf() }
         }
-        Type::Any | Type::Scalar(_) | Type::Map(_) | Type::List(_) => leaf(),
+        Type::Any | Type::Deduced(_) | Type::Scalar(_) | Type::Map(_) | Type::List(_) => leaf(),
     }
 }
 

@@ -9,7 +9,7 @@ impl Schema {
     /// The types of a document's `components.schemas`, under their names there. What is already known by name is not read again.
     ///
     /// Lists are atomic and maps are granular, unless `x-kubernetes-list-type` or `x-kubernetes-map-type` specifies otherwise. What the document does
-    /// not describe may be anything, and has one owner.
+    /// not describe may be anything, and has one owner. If it is marked as kept, its maps are granular.
     pub fn add_openapi(&mut self, schemas: &Map<String, Value>) {
         let mut new: Vec<(&String, &Value)> = schemas.iter().filter(|(name, _)| self.named(name).is_none()).collect();
         // A field that takes an atomic type apart copies what was read of the type.
@@ -60,8 +60,12 @@ impl Schema {
             Some("integer" | "number") => Type::Scalar(ScalarKind::Numeric),
             Some("boolean") => Type::Scalar(ScalarKind::Boolean),
             Some("array") => Type::List(self.list(schema)),
-            Some("object") if is_free(schema) => Type::Any,
+            Some("object") if is_free(schema) && !keeps_others(schema) => Type::Any,
             Some("object") => Type::Map(self.map(schema, if is_atomic_map { MapKind::Atomic } else { MapKind::Granular })),
+            _ if keeps_others(schema) => {
+                let deduced = self.deduced();
+                self.get(deduced).clone()
+            }
             // Of one of several scalar types.
             _ if schema.get("oneOf").is_some() || schema.get("anyOf").is_some() => Type::Scalar(ScalarKind::Untyped),
             _ => Type::Any,
@@ -90,8 +94,7 @@ impl Schema {
             })
             .collect();
         let described = schema.get("additionalProperties").filter(|elements| elements.is_object());
-        let keeps_others = schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true));
-        let elements = described.map(|elements| self.id_of(elements)).or_else(|| keeps_others.then(|| self.add(Type::Any)));
+        let elements = described.map(|elements| self.id_of(elements)).or_else(|| keeps_others(schema).then(|| self.deduced()));
         MapType { fields, elements, kind }
     }
 }
@@ -100,6 +103,11 @@ impl Schema {
 fn takes_apart(schema: &Value) -> bool {
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     fields.into_iter().any(|(_, field)| field.get("x-kubernetes-map-type").is_some_and(|kind| kind == "granular"))
+}
+
+/// Whether members stay that the schema does not describe.
+fn keeps_others(schema: &Value) -> bool {
+    schema.get("x-kubernetes-preserve-unknown-fields") == Some(&Value::Bool(true))
 }
 
 /// An object without a schema of its members.

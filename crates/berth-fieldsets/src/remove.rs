@@ -15,7 +15,7 @@ impl Root<'_> {
 }
 
 fn remove(root: Root<'_>, value: &Value, set: &Set) -> Value {
-    match (root.resolve(), value) {
+    match (root.resolve_for(value), value) {
         (Type::Map(map), Value::Object(members)) if map.kind == MapKind::Granular => {
             let kept = members.iter().filter_map(|(name, value)| {
                 kept(root.member(map, name), value, set, &PathElement::field(name)).map(|value| (name.clone(), value))
@@ -28,7 +28,7 @@ fn remove(root: Root<'_>, value: &Value, set: &Set) -> Value {
             Some(kept.collect::<Vec<_>>()).filter(|kept| !kept.is_empty()).map_or(Value::Null, Value::Array)
         }
         (Type::Map(_) | Type::List(_), _) => Value::Null,
-        (Type::Any | Type::Scalar(_), value) => value.clone(),
+        (Type::Any | Type::Deduced(_) | Type::Scalar(_), value) => value.clone(),
     }
 }
 

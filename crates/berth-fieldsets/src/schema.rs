@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 pub struct Schema {
     types: Vec<Type>,
     names: BTreeMap<String, TypeId>,
+    deduced: Option<TypeId>,
 }
 
 /// A type of a [`Schema`]: its place.
@@ -19,6 +20,8 @@ pub struct TypeId(usize);
 pub enum Type {
     /// Any JSON, with one owner.
     Any,
+    /// Any JSON. A map has the type at this place: its members are of this type themselves. All else has one owner.
+    Deduced(TypeId),
     /// No container.
     Scalar(ScalarKind),
     /// A struct or a map.
@@ -112,6 +115,19 @@ impl Schema {
         self.names.get(name).map(|id| Root { schema: self, of: *id })
     }
 
+    /// The type of what a schema does not describe, but keeps.
+    ///
+    /// Source: structured-merge-diff, `__untyped_deduced_`.
+    pub(crate) fn deduced(&mut self) -> TypeId {
+        if let Some(known) = self.deduced {
+            return known;
+        }
+        let deduced = self.add(Type::Any);
+        let map = self.add(Type::Map(MapType { fields: BTreeMap::new(), elements: Some(deduced), kind: MapKind::Granular }));
+        self.set(deduced, Type::Deduced(map));
+        *self.deduced.insert(deduced)
+    }
+
     pub(crate) fn named(&self, name: &str) -> Option<TypeId> {
         self.names.get(name).copied()
     }
@@ -131,6 +147,15 @@ pub struct Root<'a> {
 impl<'a> Root<'a> {
     pub(crate) fn resolve(self) -> &'a Type {
         self.schema.get(self.of)
+    }
+
+    /// The type of a value: that of a deduced type depends on it.
+    pub(crate) fn resolve_for(self, value: &Value) -> &'a Type {
+        match self.resolve() {
+            Type::Deduced(map) if value.is_object() => self.schema.get(*map),
+            Type::Deduced(_) => &Type::Any,
+            other => other,
+        }
     }
 
     pub(crate) fn at(self, of: TypeId) -> Self {

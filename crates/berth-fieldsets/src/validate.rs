@@ -67,9 +67,9 @@ impl Walk {
     }
 
     fn value(&mut self, root: Root<'_>, value: &Value) {
-        match (root.resolve(), value) {
+        match (root.resolve_for(value), value) {
             // Null is a value of every type: it means that there is none.
-            (_, Value::Null) | (Type::Any, _) => (),
+            (_, Value::Null) | (Type::Any | Type::Deduced(_), _) => (),
             (Type::Scalar(kind), value) => self.scalar(*kind, value),
             (Type::Map(map), Value::Object(members)) => self.members(root, map, members),
             (Type::List(list), Value::Array(items)) => self.items(root, list, items),

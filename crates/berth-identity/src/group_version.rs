@@ -268,6 +268,18 @@ impl fmt::Display for GroupResource {
     }
 }
 
+impl Serialize for GroupResource {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for GroupResource {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(|text| Self::parse(&text))
+    }
+}
+
 impl GroupVersionResource {
     /// Returns the name of a built-in kind, without a copy.
     #[must_use]

@@ -1,11 +1,15 @@
 //! Upstream's kinds that are data: a file each.
 
+mod admission_policies;
+mod admission_rules;
+mod api_service;
 mod certificate_signing_request;
 mod component_status;
 mod cron_job;
 mod csi_driver;
 mod csi_node;
 mod csi_storage_capacity;
+mod custom_resource_definition;
 mod daemon_set;
 mod device_class;
 mod devices;
@@ -24,16 +28,22 @@ mod resource_claim_template;
 mod resource_slice;
 mod runtime_class;
 mod templates;
-mod values;
+pub(crate) mod values;
 mod volume_attachment;
 mod volume_attributes_class;
+mod webhook_configuration;
 
+pub use admission_policies::{
+    mutating_admission_policy, mutating_admission_policy_binding, validating_admission_policy, validating_admission_policy_binding,
+};
+pub use api_service::{api_service, is_of_custom_resource, local_api_service};
 pub use certificate_signing_request::certificate_signing_request;
 pub use component_status::component_status;
 pub use cron_job::cron_job;
 pub use csi_driver::csi_driver;
 pub use csi_node::csi_node;
 pub use csi_storage_capacity::csi_storage_capacity;
+pub use custom_resource_definition::custom_resource_definition;
 pub use daemon_set::daemon_set;
 pub use device_class::device_class;
 pub use flow_schema::flow_schema;
@@ -52,15 +62,20 @@ pub use resource_slice::resource_slice;
 pub use runtime_class::runtime_class;
 pub use volume_attachment::volume_attachment;
 pub use volume_attributes_class::volume_attributes_class;
+pub use webhook_configuration::{mutating_webhook_configuration, validating_webhook_configuration};
 
-use berth_api::{ObjectRules, object::GenerationRule};
+use berth_api::{
+    ObjectRules,
+    object::{FinalizerRule, GenerationRule},
+};
 
 /// What people read of the column of the name.
 const NAME_DESCRIPTION: &str = "Name of the object, unique in its namespace.";
 
 /// What is generic of an object of upstream's Go types, unless its kind differs.
 fn rules() -> ObjectRules {
-    ObjectRules { generation_rule: GenerationRule::Spec, requires_resource_version: false, ..ObjectRules::default() }
+    let finalizer_rule = FinalizerRule::Qualified;
+    ObjectRules { generation_rule: GenerationRule::Spec, requires_resource_version: false, finalizer_rule, ..ObjectRules::default() }
 }
 
 #[cfg(test)]

@@ -11,6 +11,17 @@ pub enum Conversion {
     None,
     /// By code.
     By(Arc<dyn Convert>),
+    /// By a server outside berth, which the caller asks. [`Conversion::convert`] cannot.
+    Webhook(Arc<ConversionWebhook>),
+}
+
+/// The webhook that a custom resource definition names for conversion.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ConversionWebhook {
+    /// `clientConfig` as it is in the definition: `url` or `service`, and `caBundle`.
+    pub client_config: Value,
+    /// The versions of `ConversionReview` that it understands, in order of preference.
+    pub review_versions: Vec<String>,
 }
 
 /// Converts objects. It is pure: the same object gives the same result.
@@ -48,6 +59,9 @@ impl Conversion {
     pub fn convert(&self, object: &mut Value, group: &str, from: &str, to: &str) -> Result<(), ConversionError> {
         let api_version = |version: &str| if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
         let failed = |why: String| ConversionError { from: api_version(from), to: api_version(to), why };
+        if let (Self::Webhook(_), false) = (self, from == to) {
+            return Err(failed("a webhook converts objects of this kind".to_owned()));
+        }
         if let (Self::By(converter), false) = (self, from == to) {
             let identity = |object: &Value| {
                 let mut metadata = object.get("metadata").cloned().unwrap_or_default();
@@ -72,6 +86,7 @@ impl fmt::Debug for Conversion {
         f.write_str(match self {
             Self::None => "None",
             Self::By(_) => "By",
+            Self::Webhook(_) => "Webhook",
         })
     }
 }

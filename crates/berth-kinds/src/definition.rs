@@ -1,6 +1,6 @@
 //! What an author writes to define a kind.
 
-use crate::{Components, Content, Conversion, JsonPath, Strategy, Structural, Type};
+use crate::{Components, Content, Conversion, JsonPath, Source, Strategy, Structural, Type};
 use berth_api::{
     FieldError, ObjectRules, Path, Scope,
     names::{check_dns_1035_label, check_dns_subdomain},
@@ -47,6 +47,8 @@ pub struct Names {
     pub short_names: Vec<String>,
     /// `all`.
     pub categories: Vec<String>,
+    /// The kind of a list of such objects: `DeploymentList`.
+    pub list_kind: String,
 }
 
 /// One version of a kind.
@@ -60,6 +62,8 @@ pub struct Version {
     pub storage: bool,
     /// What its objects hold.
     pub schema: Structural,
+    /// The schema as its author wrote it, with descriptions, for OpenAPI. `None`: OpenAPI publishes `schema`.
+    pub source: Option<Source>,
     /// Whether it has a status, which `/status` alone writes.
     pub status: bool,
     /// Whether `/approval` writes the conditions of its status.
@@ -109,6 +113,8 @@ pub enum Cell {
     Name,
     /// How old the object is, as text.
     Age,
+    /// When the object was created.
+    Created,
     /// The first value at this path.
     Path(JsonPath),
     /// How long ago the time at this path was, as text.
@@ -155,7 +161,8 @@ impl Names {
     /// A kind whose singular is its name in lower case.
     #[must_use]
     pub fn of(kind: &str, plural: &str) -> Self {
-        Self { kind: kind.to_owned(), plural: plural.to_owned(), singular: kind.to_lowercase(), ..Self::default() }
+        let list_kind = format!("{kind}List");
+        Self { kind: kind.to_owned(), plural: plural.to_owned(), singular: kind.to_lowercase(), list_kind, ..Self::default() }
     }
 }
 
@@ -171,6 +178,12 @@ impl Column {
     #[must_use]
     pub fn age() -> Self {
         Self { cell: Cell::Age, ..Self::text("Age", "How long ago the object was created.") }
+    }
+
+    /// The column of the object's creation, of kinds that upstream prints without columns of their own.
+    #[must_use]
+    pub fn created() -> Self {
+        Self { kind: "date".to_owned(), cell: Cell::Created, ..Self::text("Created At", "When the object was created.") }
     }
 
     /// The column of the name.
@@ -219,7 +232,7 @@ impl Definition {
     }
 
     fn check_names(&self, path: &Path, faults: &mut Vec<FieldError>) {
-        let Names { kind, plural, singular, short_names, categories } = &self.names;
+        let Names { kind, plural, singular, short_names, categories, .. } = &self.names;
         let group = path.child("group");
         let mut form = |path: &Path, text: &str, check: fn(&str) -> Vec<String>, before: &str| {
             faults.extend(check(text).into_iter().map(|why| FieldError::invalid(path, text, format!("{before}{why}"))));

@@ -4,6 +4,7 @@ use crate::{Content, ConversionError, Form, KindVersion, ScalePaths, Strategy, r
 use berth_api::{
     FeatureGates, FieldError, Object, ObjectRules, ObjectStrategy, Path, Subresource,
     decode::{self, Codec, DecodeError},
+    metadata,
     normal::Normal,
     object::{Scaled, ScaledSelector},
     own_annotations, pod,
@@ -13,6 +14,7 @@ use k8s_openapi::{
     api::core::v1::PodTemplateSpec,
     apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time},
 };
+use serde::de::Error as _;
 use serde_json::{Map, Value};
 use std::{any::Any, fmt};
 
@@ -29,10 +31,26 @@ impl KindVersion {
     /// # Errors
     /// Metadata of a wrong type, another kind; in the native form any value of a wrong type.
     pub fn decode(&self, value: Value) -> Result<(Document, Vec<String>), DecodeError> {
+        let (mut document, unknown) = self.decode_applied(value)?;
+        if matches!(self.definition().form, Form::Custom) {
+            self.version().schema.remove_nulls(document.content.value_mut());
+        }
+        Ok((document, unknown))
+    }
+
+    /// Reads the result of an apply. Upstream keeps its nulls, which the schema can reject.
+    ///
+    /// # Errors
+    /// [`KindVersion::decode`].
+    pub fn decode_applied(&self, value: Value) -> Result<(Document, Vec<String>), DecodeError> {
         let (mut content, mut unknown) = reading::sent(self.wanted(), value)?;
         if matches!(self.definition().form, Form::Custom) {
-            unknown.extend(self.version().schema.prune(content.value_mut()));
+            let schema = &self.version().schema;
+            unknown.extend(schema.prune(content.value_mut()));
             unknown.sort_unstable();
+            if self.has_embedded() {
+                schema.read_embedded(content.value_mut(), &mut unknown).map_err(DecodeError::custom)?;
+            }
         }
         Ok((Document { kind: self.clone(), content }, unknown))
     }
@@ -121,18 +139,28 @@ impl Document {
             return Vec::new();
         }
         let schema = &self.kind.version().schema;
+        if schema.has_rules_about_the_object() {
+            // They can read the kind and the name, too.
+            let old = old.map(Self::with_names);
+            return schema.validate(&self.with_names(), old.as_ref());
+        }
         let mut faults = schema.validate(self.content.members(), old.map(|old| old.content.members()));
         if let Some(metadata) = schema.properties.get("metadata") {
-            let names = |meta: &ObjectMeta| {
-                let names = [("name", &meta.name), ("generateName", &meta.generate_name)];
-                names.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text.clone()?.into()))).collect::<Map<_, _>>().into()
-            };
             let old = old.map(|old| names(old.meta()));
             let found = metadata.validate(&names(self.meta()), old.as_ref());
             let inside = |fault: FieldError| FieldError { field: Path::new("metadata").child(&fault.field.to_string()), ..fault };
             faults.extend(found.into_iter().map(inside));
         }
         faults
+    }
+
+    /// The object with the part of its metadata that a schema and its rules can judge.
+    fn with_names(&self) -> Value {
+        let mut members = self.content.members().clone();
+        members["apiVersion"] = self.api_version().into();
+        members["kind"] = self.kind().into();
+        members["metadata"] = names(self.meta());
+        members
     }
 
     fn scale_paths(&self) -> Option<&ScalePaths> {
@@ -174,6 +202,12 @@ impl Document {
     }
 }
 
+/// The part of metadata that a schema can judge.
+fn names(meta: &ObjectMeta) -> Value {
+    let names = [("name", &meta.name), ("generateName", &meta.generate_name)];
+    names.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text.clone()?.into()))).collect::<Map<_, _>>().into()
+}
+
 impl ObjectStrategy for Document {
     fn rules(&self) -> &ObjectRules {
         &self.kind.definition().rules
@@ -191,7 +225,7 @@ impl ObjectStrategy for Document {
         self.normalize();
         if !self.is_native() {
             let kind = self.kind.clone();
-            kind.version().schema.set_defaults(self.content.value_mut());
+            kind.version().schema.add_defaults(self.content.value_mut());
         }
         self.set_template_defaults();
         if let Some(strategy) = self.strategy() {
@@ -233,6 +267,12 @@ impl ObjectStrategy for Document {
         }
     }
 
+    fn begin_deletion(&mut self, now: &Time) {
+        if let Some(strategy) = self.strategy() {
+            strategy.begin_deletion(&mut self.content, now);
+        }
+    }
+
     fn validate(&self, _: &FeatureGates) -> Vec<FieldError> {
         let mut faults = self.schema_faults(None);
         faults.extend(self.scale_faults());
@@ -256,6 +296,9 @@ impl ObjectStrategy for Document {
         let old = old.map(Self::same_kind);
         let mut warnings: Vec<String> = self.kind.version().deprecation_warning.iter().cloned().collect();
         warnings.extend(self.strategy().into_iter().flat_map(|strategy| strategy.warnings(&self.content, old.map(|old| &old.content))));
+        if !self.is_native() {
+            warnings.extend(metadata::finalizer_warnings(self.meta(), old.map(Object::meta)));
+        }
         if self.is_native() && old.is_none_or(|old| old.meta().annotations != self.meta().annotations || self.spec_differs(old)) {
             warnings.extend(own_annotations::of_object(self.kind(), self.meta()));
         }

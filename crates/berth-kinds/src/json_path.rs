@@ -81,6 +81,13 @@ impl JsonPath {
         if reader.rest.is_empty() { Ok(Self { text: text.to_owned(), steps }) } else { Err(wrong("a step is expected")) }
     }
 
+    /// The path of members that a text names between dots, whatever else it has: `.spec.replicas`.
+    #[must_use]
+    pub fn of_members(text: &str) -> Self {
+        let names = text.trim_start_matches('.').split('.').take(STEPS_MAX);
+        Self { text: text.to_owned(), steps: names.map(|name| Step::Fields(vec![name.to_owned()])).collect() }
+    }
+
     /// The fields that lead to the value, if the path has only such steps: `spec`, `replicas`.
     #[must_use]
     pub fn fields(&self) -> Option<Vec<&str>> {

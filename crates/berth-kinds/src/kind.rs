@@ -1,8 +1,9 @@
 //! A definition that has been checked, and its versions: what objects have with them.
 
 use crate::{
-    ConversionError, Definition, Form, Version,
+    Conversion, ConversionError, Definition, Form, Source, Version,
     reading::{self, Wanted},
+    structural::describe,
 };
 use berth_api::FieldError;
 use berth_identity::{GroupResource, GroupVersionKind};
@@ -13,8 +14,6 @@ use std::{fmt, sync::Arc};
 pub struct Kind {
     definition: Definition,
     api_versions: Vec<String>,
-    /// By version: whether objects that were stored can lack something of the schema.
-    has_defaults: Vec<bool>,
     gvks: Vec<GroupVersionKind>,
     resource: GroupResource,
     storage: usize,
@@ -54,7 +53,6 @@ impl Kind {
         let api_version = |version: &Version| if group.is_empty() { version.name.clone() } else { format!("{group}/{}", version.name) };
         Ok(Arc::new(Self {
             api_versions: definition.versions.iter().map(api_version).collect(),
-            has_defaults: definition.versions.iter().map(|version| version.schema.has_defaults()).collect(),
             gvks: definition.versions.iter().map(|version| GroupVersionKind::new(group, &version.name, &definition.names.kind)).collect(),
             resource: GroupResource::new(group, &definition.names.plural),
             storage: definition.versions.iter().position(|version| version.storage).unwrap_or(0),
@@ -136,6 +134,11 @@ impl KindVersion {
         Wanted { api_version: self.api_version(), kind: &self.definition().names.kind, native }
     }
 
+    /// Whether objects of it can have embedded ones.
+    pub(crate) fn has_embedded(&self) -> bool {
+        self.version().schema.has_embedded()
+    }
+
     /// Whether both are the same version of the same definition.
     #[must_use]
     pub fn is(&self, other: &Self) -> bool {
@@ -149,17 +152,19 @@ impl KindVersion {
     pub(crate) fn converted_to_stored(&self, mut value: Value) -> Result<Vec<u8>, ConversionError> {
         let to = &self.kind.definition.versions[self.kind.storage].name;
         self.definition().conversion.convert(&mut value, &self.definition().group, &self.version().name, to)?;
+        if matches!(self.definition().form, Form::Custom) {
+            self.kind.definition.versions[self.kind.storage].schema.prune(&mut value);
+        }
         Ok(reading::encode(&value))
     }
 
-    /// Returns an object that is stored in any version, as this version shows it: converted, without fields that the schema does not have, with its defaults.
-    /// `None`: it is shown as it is stored.
+    /// Returns an object that is stored in any version, as this version shows it: with the defaults of the version in which it is stored, converted, without
+    /// fields that a schema does not have. `None`: it is shown as it is stored.
     ///
     /// # Errors
     /// Bytes that are no object of a version of the kind, and the conversion's.
     pub fn from_stored(&self, bytes: &[u8]) -> Result<Option<Vec<u8>>, ConversionError> {
         let is_own = reading::begins_with_type(bytes, self.api_version());
-        let schema = &self.version().schema;
         if is_own && !matches!(self.definition().form, Form::Custom) {
             return Ok(None);
         }
@@ -168,17 +173,21 @@ impl KindVersion {
         let api_version = value.get("apiVersion").and_then(Value::as_str).unwrap_or_default();
         let stored = self.kind.api_versions.iter().position(|known| known == api_version);
         let stored = stored.ok_or_else(|| unreadable(format!("{api_version} is no version of it")))?;
-        let mut is_changed = stored != self.at;
-        if is_changed {
-            let from = &self.kind.definition.versions[stored].name;
-            self.definition().conversion.convert(&mut value, &self.definition().group, from, &self.version().name)?;
-        }
-        if matches!(self.definition().form, Form::Custom) {
-            is_changed |= !schema.prune(&mut value).is_empty();
-            if self.kind.has_defaults[self.at] {
+        let is_other = stored != self.at;
+        let (mut is_changed, is_custom, from) =
+            (is_other, matches!(self.definition().form, Form::Custom), &self.kind.definition.versions[stored]);
+        if is_custom {
+            is_changed |= !from.schema.prune(&mut value).is_empty();
+            if from.schema.has_defaults() {
                 let before = (!is_changed).then(|| value.clone());
-                schema.set_defaults(&mut value);
+                from.schema.set_defaults(&mut value);
                 is_changed = before.is_none_or(|before| before != value);
+            }
+        }
+        if is_other {
+            self.definition().conversion.convert(&mut value, &self.definition().group, &from.name, &self.version().name)?;
+            if is_custom {
+                self.version().schema.prune(&mut value);
             }
         }
         Ok(is_changed.then(|| reading::encode(&value)))
@@ -195,6 +204,12 @@ impl KindVersion {
         let known = |api_version: &str| self.kind.api_versions.iter().position(|known| known == api_version);
         let version = |api_version: &str| Some(self.kind.definition.versions[known(api_version)?].name.as_str());
         let mut converted = document.clone();
+        if matches!(self.definition().conversion, Conversion::Webhook(_)) {
+            // A webhook is not called for parts of objects: their fields count as equal in all versions.
+            known(to)?;
+            converted["apiVersion"] = to.into();
+            return Some(converted);
+        }
         self.definition().conversion.convert(&mut converted, &self.definition().group, version(from)?, version(to)?).ok()?;
         Some(converted)
     }
@@ -210,7 +225,9 @@ impl KindVersion {
                 let Definition { group, names, .. } = self.definition();
                 let group: Vec<&str> = group.rsplit('.').collect();
                 let name = format!("{}.{}.{}", group.join("."), self.version().name, names.kind);
-                let mut schema = self.version().schema.to_openapi(metadata);
+                let version = self.version();
+                let mut schema = version.source.as_ref().map_or_else(|| version.schema.to_value(), Source::schema);
+                describe(&mut schema, metadata);
                 schema["properties"]["metadata"] = metadata.clone();
                 Published { schemas: Map::from_iter([(name.clone(), schema)]), name }
             }

@@ -9,20 +9,30 @@
 pub mod built_in;
 mod content;
 mod conversion;
+pub mod custom;
 mod definition;
 mod document;
+mod expressions;
 mod json_path;
 mod kind;
+mod members;
 mod reading;
+mod source;
 mod strategy;
 mod structural;
+pub mod version_priority;
+mod webhook_client;
 
 pub use content::Content;
-pub use conversion::{Conversion, ConversionError, Convert, ConvertError};
+pub use conversion::{Conversion, ConversionError, ConversionWebhook, Convert, ConvertError};
 pub use definition::{Cell, Column, Definition, Form, Names, ScalePaths, SelectableField, Version};
 pub use document::Document;
+pub use expressions::{ExpressionError, Expressions, NamedVariables, REQUEST_RESOURCE, Wanted};
 pub use json_path::{JsonPath, JsonPathError};
 pub use kind::{Kind, KindVersion, Published};
 pub use reading::encode;
+pub use source::Source;
 pub use strategy::Strategy;
-pub use structural::{Additional, Components, DEPTH_MAX, FAULTS_MAX, ListType, MapType, Pattern, SharedTypes, Structural, Type, Values};
+pub use structural::{
+    Additional, Components, DEPTH_MAX, FAULTS_MAX, ListType, MapType, Pattern, PatternError, SharedTypes, Structural, Type, Values,
+};

@@ -8,7 +8,7 @@ use crate::{
     structural::{QUANTITY, Wire},
 };
 use berth_api::decode::{DecodeError, decode_by};
-use berth_api::normal::Normal;
+use berth_api::{go, normal::Normal};
 use k8s_openapi::{
     ByteString,
     apimachinery::pkg::{
@@ -62,9 +62,9 @@ pub fn encode(value: &Value) -> Vec<u8> {
 /// Adds a member to the JSON of an object.
 pub(crate) fn write_member(out: &mut Vec<u8>, name: &str, value: &impl Serialize) {
     out.push(b',');
-    serde_json::to_writer(&mut *out, name).expect("a string is JSON");
+    go::write_json(out, &name);
     out.push(b':');
-    serde_json::to_writer(out, value).expect("API types have string keys only");
+    go::write_json(out, value);
 }
 
 /// Whether bytes are an object of this version that was encoded here.
@@ -120,7 +120,8 @@ fn member<'de, A: MapAccess<'de>>(schema: &Structural, name: String, map: &mut A
         map.next_value::<IgnoredAny>()?;
         return Ok(());
     };
-    let value = if schema.required.contains(&name) {
+    // A member that is written as null where it is empty is read so too.
+    let value = if schema.required.contains(&name) && property.wire != Wire::Null {
         Some(map.next_value_seed(Typed(property))?)
     } else {
         map.next_value_seed(Optional(property))?
@@ -129,11 +130,12 @@ fn member<'de, A: MapAccess<'de>>(schema: &Structural, name: String, map: &mut A
     Ok(())
 }
 
-/// A required member that is absent is empty, and one that is written as null where it is empty is null.
+/// A required member that is absent is empty, and one that is written as null where it is empty is null. One that is not written where it is empty stays
+/// absent.
 fn add_required(schema: &Structural, to: &mut Map<String, Value>) {
     let is_meta = |name: &str| matches!(name, "apiVersion" | "kind" | "metadata");
     for name in schema.required.iter().filter(|name| !is_meta(name)) {
-        let Some(property) = schema.properties.get(name) else { continue };
+        let Some(property) = schema.properties.get(name).filter(|property| property.wire != Wire::OmitEmpty) else { continue };
         to.entry(name.as_str()).or_insert_with(|| property.empty());
     }
     for (name, _) in schema.properties.iter().filter(|(_, property)| property.wire == Wire::Null) {
@@ -194,13 +196,33 @@ impl<'de> DeserializeSeed<'de> for Typed<'_> {
             (Some(Type::Boolean), _) => bool::deserialize(from).map(Value::from),
             (Some(Type::Integer), "int32") => i32::deserialize(from).map(Value::from),
             (Some(Type::Integer), _) => i64::deserialize(from).map(Value::from),
-            (Some(Type::Number), _) => f64::deserialize(from).map(Value::from),
+            (Some(Type::Number), _) => f64::deserialize(from).map(number),
             (Some(Type::Array), _) => from.deserialize_seq(Elements(schema)),
             (Some(Type::Object), _) if schema.properties.is_empty() => from.deserialize_map(Members(schema)),
             (Some(Type::Object), _) => from.deserialize_struct("Object", &[], Members(schema)),
-            (None, _) => Value::deserialize(from),
+            (None, _) => Value::deserialize(from).map(with_numbers_of_go),
         }
     }
+}
+
+/// A number as Go writes it: without a fraction if it has none.
+fn number(number: f64) -> Value {
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    if number.fract() == 0.0 && number.abs() < EXACT_MAX { Value::from(number as i64) } else { Value::from(number) }
+}
+
+/// JSON without a type, with numbers as Go writes them. What is read back is then equal.
+fn with_numbers_of_go(mut value: Value) -> Value {
+    fn change(value: &mut Value) {
+        match value {
+            Value::Number(found) if found.as_i64().is_none() => *value = found.as_f64().map_or(Value::Null, number),
+            Value::Array(list) => list.iter_mut().for_each(change),
+            Value::Object(members) => members.values_mut().for_each(change),
+            _ => (),
+        }
+    }
+    change(&mut value);
+    value
 }
 
 struct Elements<'s>(&'s Structural);

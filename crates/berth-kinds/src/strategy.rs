@@ -21,6 +21,9 @@ pub trait Strategy: Send + Sync + 'static {
     /// Before validation of a write to `/approval`. All but metadata and status has been taken from `old`.
     fn prepare_approval(&self, _object: &mut Content, _old: &Content) {}
 
+    /// When a client deletes the object, before its finalizers decide whether it stays. `now` is for conditions.
+    fn begin_deletion(&self, _object: &mut Content, _now: &Time) {}
+
     /// Records times that only the server knows. Before validation of a create, and of every update but `/finalize`. `old` is absent on create.
     fn stamp(&self, _object: &mut Content, _old: Option<&Content>, _now: &Time) {}
 

@@ -1,27 +1,38 @@
 //! Structural schemas: what the objects of a kind hold, as OpenAPI v3 with the extensions of custom resource definitions.
 //!
-//! Start with [`Structural`]. [`Structural::read`] checks a schema, [`Structural::to_value`] writes it. A schema sets defaults, prunes the
+//! Start with [`Structural`]. [`Structural::read`] checks a schema, [`Structural::to_value`] writes it. It has no descriptions. A schema sets defaults, prunes the
 //! fields that it does not have, and validates, each in a file of its own. The work of each is bounded by the size of the value times the
 //! size of the schema, and recursion by the depth of the schema ([`DEPTH_MAX`]).
 //!
 //! Source: upstream `apiextensions-apiserver/pkg/apiserver/schema`.
 
+mod check;
 mod components;
+mod counterparts;
 mod defaults;
+mod embedded;
 mod format;
 mod native;
+mod pattern;
 mod prune;
 mod read;
+mod rules;
 mod validate;
 mod write;
 
 pub(crate) use components::QUANTITY;
 pub use components::{Components, SharedTypes};
+pub use pattern::{Pattern, PatternError};
+pub(crate) use read::unrecognized_formats;
 use validate::Validation;
+pub(crate) use write::describe;
 
-use regex::Regex;
 use serde_json::{Map, Number, Value};
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, LazyLock},
+};
 
 /// How deep a schema is at most.
 pub const DEPTH_MAX: usize = 100;
@@ -35,8 +46,6 @@ const META_FIELDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 /// A schema of a value.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Structural {
-    /// What people read.
-    pub description: String,
     /// `None`: it can be of any type, or of those that [`Structural::int_or_string`] names.
     pub kind: Option<Type>,
     /// Which values of the type are meant: `int32`, `date-time`.
@@ -44,7 +53,7 @@ pub struct Structural {
     /// Whether it can be null.
     pub nullable: bool,
     /// Its value where there is none.
-    pub default: Option<Value>,
+    pub default: Option<Box<Value>>,
     /// The members of an object.
     pub properties: BTreeMap<String, Arc<Structural>>,
     /// The other members of an object.
@@ -63,10 +72,14 @@ pub struct Structural {
     pub list_type: Option<ListType>,
     /// Who owns the members of an object.
     pub map_type: Option<MapType>,
-    /// What a value must fulfill.
-    pub values: Values,
-    /// Members of the schema that berth keeps and does not use: `title`, `example`, `x-kubernetes-validations`.
+    /// What a value must fulfill. `None`: nothing. See [`Structural::values`].
+    pub values: Option<Arc<Values>>,
+    /// Members of the schema that are kept as they are: `x-kubernetes-validations`.
     pub extras: Map<String, Value>,
+    /// Its rules, compiled when they are used first.
+    pub(crate) rules: rules::Rules,
+    /// What it or a part of it has.
+    inside: Inside,
     /// How a kind of upstream's Go types writes it.
     pub(crate) wire: Wire,
 }
@@ -136,19 +149,19 @@ pub struct Values {
     /// A number is a multiple of this one.
     pub multiple_of: Option<Number>,
     /// The shortest text, in characters.
-    pub min_length: Option<u64>,
+    pub min_length: Option<i64>,
     /// The longest text, in characters.
-    pub max_length: Option<u64>,
+    pub max_length: Option<i64>,
     /// What a text matches somewhere.
     pub pattern: Option<Pattern>,
     /// The shortest list.
-    pub min_items: Option<u64>,
+    pub min_items: Option<i64>,
     /// The longest list.
-    pub max_items: Option<u64>,
+    pub max_items: Option<i64>,
     /// The fewest members.
-    pub min_properties: Option<u64>,
+    pub min_properties: Option<i64>,
     /// The most members.
-    pub max_properties: Option<u64>,
+    pub max_properties: Option<i64>,
     /// All of these hold.
     pub all_of: Vec<Structural>,
     /// At least one of these holds.
@@ -159,24 +172,16 @@ pub struct Values {
     pub not: Option<Box<Structural>>,
 }
 
-/// A regular expression, and its text.
-#[derive(Clone, Debug)]
-pub struct Pattern(Regex);
-
-impl Pattern {
-    /// Compiles an expression. Its program is bounded, and matching takes time linear in the text.
-    ///
-    /// # Errors
-    /// The text is no expression, or its program is too large.
-    pub fn new(text: &str) -> Result<Self, regex::Error> {
-        Regex::new(text).map(Self)
-    }
-}
-
-impl PartialEq for Pattern {
-    fn eq(&self, other: &Self) -> bool {
-        self.0.as_str() == other.0.as_str()
-    }
+/// What a schema or a part of it has anywhere. It is known when the schema is read: equal parts share memory, and a schema that repeats itself at each
+/// depth has more paths to its parts than a computer can follow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Inside {
+    /// A part has a default.
+    defaults: bool,
+    /// It or a part is an object of the API.
+    embedded: bool,
+    /// It or a part has rules, also in what only restricts values.
+    rules: bool,
 }
 
 /// How upstream's Go types write a field. A custom resource's fields are plain.
@@ -189,7 +194,7 @@ pub(crate) enum Wire {
     OmitEmpty,
     /// Always, if need be as an empty object (a struct held by value).
     Always,
-    /// Always, as null if it is empty (a list without `omitempty`).
+    /// Always, as null if it is empty (a list or a pointer without `omitempty`).
     Null,
 }
 
@@ -221,7 +226,16 @@ impl fmt::Display for Type {
     }
 }
 
+/// A value must fulfill nothing.
+static NO_VALUES: LazyLock<Values> = LazyLock::new(Values::default);
+
 impl Structural {
+    /// What a value must fulfill besides its type.
+    #[must_use]
+    pub fn values(&self) -> &Values {
+        self.values.as_deref().unwrap_or(&NO_VALUES)
+    }
+
     /// The schema of a member. `None`: the schema does not describe it.
     #[must_use]
     pub fn member(&self, name: &str) -> Option<&Self> {
@@ -238,12 +252,47 @@ impl Structural {
         path.iter().try_fold(self, |schema, name| schema.member(name))
     }
 
+    /// Whether it has rules about the object itself, which can read its kind and its name.
+    pub(crate) fn has_rules_about_the_object(&self) -> bool {
+        rules::has_own(self)
+    }
+
     /// Whether a value of it can get a default anywhere.
     #[must_use]
     pub fn has_defaults(&self) -> bool {
+        self.inside.defaults
+    }
+
+    /// Whether a value of it can have an embedded object anywhere.
+    #[must_use]
+    pub fn has_embedded(&self) -> bool {
+        self.inside.embedded
+    }
+
+    /// The parts that describe the parts of a value.
+    fn parts(&self) -> impl Iterator<Item = &Self> {
         let additional = if let Additional::Of(schema) = &self.additional { Some(schema) } else { None };
-        let inside = self.properties.values().chain(additional).chain(&self.items);
-        inside.into_iter().any(|schema| schema.default.is_some() || schema.has_defaults())
+        self.properties.values().chain(additional).chain(&self.items).map(|part| &**part)
+    }
+
+    /// The parts that only restrict a value, with their names and positions.
+    fn junctors(&self) -> impl Iterator<Item = (&'static str, Option<usize>, &Self)> {
+        let values = self.values();
+        let lists = [("allOf", &values.all_of), ("anyOf", &values.any_of), ("oneOf", &values.one_of)];
+        let listed = lists.into_iter().flat_map(|(name, list)| list.iter().enumerate().map(move |(index, part)| (name, Some(index), part)));
+        listed.chain(values.not.iter().map(|part| ("not", None, &**part)))
+    }
+
+    /// Notes what its parts have. They are complete.
+    fn note_parts(&mut self) {
+        let own = Inside { defaults: false, embedded: self.embedded_resource, rules: rules::has_own(self) };
+        let described = self.parts().fold(own, |inside, part| Inside {
+            defaults: inside.defaults || part.default.is_some() || part.inside.defaults,
+            embedded: inside.embedded || part.inside.embedded,
+            rules: inside.rules || part.inside.rules,
+        });
+        let restricted = self.junctors().any(|(_, _, part)| part.inside.rules);
+        self.inside = Inside { rules: described.rules || restricted, ..described };
     }
 }
 

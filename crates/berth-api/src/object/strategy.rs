@@ -1,6 +1,6 @@
 //! The rules of a kind, for an object whose kind is known only at run time.
 
-use super::{GenerationRule, Kind, NameRule, Object, Scaled};
+use super::{FinalizerRule, GenerationRule, Kind, NameRule, Object, Scaled};
 use crate::{FeatureGates, FieldError, Subresource, deletion::Grace, normal::Normal, own_annotations};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::borrow::Cow;
@@ -18,6 +18,8 @@ pub struct ObjectRules {
     pub requires_resource_version: bool,
     /// [`Kind::RETURNS_DELETED`].
     pub returns_deleted: bool,
+    /// [`Kind::FINALIZER_RULE`].
+    pub finalizer_rule: FinalizerRule,
 }
 
 impl Default for ObjectRules {
@@ -29,6 +31,7 @@ impl Default for ObjectRules {
             generation_rule: GenerationRule::Spec,
             requires_resource_version: true,
             returns_deleted: false,
+            finalizer_rule: FinalizerRule::Plain,
         }
     }
 }
@@ -96,6 +99,7 @@ impl<K: Kind> ObjectStrategy for K {
                 generation_rule: K::GENERATION_RULE,
                 requires_resource_version: K::REQUIRES_RESOURCE_VERSION,
                 returns_deleted: K::RETURNS_DELETED,
+                finalizer_rule: K::FINALIZER_RULE,
             }
         }
     }

@@ -5,11 +5,12 @@ use crate::{
     faults::Faults,
     int_or_string::{validate_at_most_100_percent, validate_not_negative},
     label_selector::validate_label_selector,
-    object::GenerationRule,
+    object::{FinalizerRule, GenerationRule},
 };
 use k8s_openapi::api::policy::v1::{PodDisruptionBudget, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus};
 
 impl Kind for PodDisruptionBudget {
+    const FINALIZER_RULE: FinalizerRule = FinalizerRule::Plain;
     const GENERATION_RULE: GenerationRule = GenerationRule::Spec;
     const HAS_STATUS: bool = true;
     const REQUIRES_RESOURCE_VERSION: bool = true;

@@ -5,7 +5,7 @@ use crate::{
     FeatureGates, FieldError, Kind, Path,
     faults::Faults,
     names::check_qualified_name,
-    object::NameRule,
+    object::{FinalizerRule, NameRule},
     pod_security,
     unset::{default_to, list, text},
 };
@@ -190,6 +190,7 @@ fn check_system_class<'a>(class: &PriorityClass, name: &'a str) -> Result<(), Sy
 }
 
 impl Kind for Lease {
+    const FINALIZER_RULE: FinalizerRule = FinalizerRule::Plain;
     const REQUIRES_RESOURCE_VERSION: bool = true;
 
     fn prepare_create(&mut self, _gates: &FeatureGates) {

@@ -3,7 +3,7 @@
 //! Source of the rules, and of the names of the fields in their messages: kubernetes `pkg/apis/core/validation/events.go`.
 
 use super::IMMUTABLE;
-use crate::{FeatureGates, FieldError, Kind, Path, faults::Faults, names::check_qualified_name, unset::text};
+use crate::{FeatureGates, FieldError, Kind, Path, faults::Faults, names::check_qualified_name, object::FinalizerRule, unset::text};
 use k8s_openapi::{
     api::{
         core::v1::{Event as CoreEvent, ObjectReference},
@@ -22,6 +22,7 @@ const NOTE_BYTES_MAX: usize = 1024;
 const SERIES_COUNT_MIN: i32 = 2;
 
 impl Kind for CoreEvent {
+    const FINALIZER_RULE: FinalizerRule = FinalizerRule::Plain;
     fn set_defaults(&mut self) {
         self.source.get_or_insert_default();
         self.reporting_component.get_or_insert_default();

@@ -10,7 +10,6 @@ mod budget;
 mod cluster;
 mod config;
 mod events;
-mod extensions;
 mod job;
 mod limits;
 mod network;

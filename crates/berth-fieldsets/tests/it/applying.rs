@@ -30,6 +30,23 @@ fn an_applier_owns_exactly_what_it_sent() {
     assert_eq!(managed.object["spec"], json!({"replicas": 1}));
 }
 
+/// Kubernetes 1.36.2 was asked.
+#[test]
+fn maps_that_a_schema_keeps_have_an_owner_for_each_member() {
+    let mut managed = ManagedObject::new();
+    managed.apply("a", with(json!({"kept": {"a": {"b": 1}, "l": [1, 2]}}))).unwrap();
+    managed.apply("b", with(json!({"kept": {"a": {"c": 1}}}))).unwrap();
+    assert_eq!(managed.object["spec"], json!({"kept": {"a": {"b": 1, "c": 1}, "l": [1, 2]}}));
+    assert_eq!(managed.owned("b", Apply), json!({"f:spec": {"f:kept": {"f:a": {".": {}, "f:c": {}}}}}));
+    let error = managed.apply("b", with(json!({"kept": {"a": {"b": 2}}}))).expect_err("another owns it").to_string();
+    assert!(error.contains(".spec.kept.a.b"), "{error}");
+    managed.apply("a", with(json!({"kept": {"l": [1]}}))).unwrap();
+    assert_eq!(managed.object["spec"], json!({"kept": {"a": {"c": 1}, "l": [1]}}));
+    managed.update("u", stored(json!({"kept": "x"})));
+    assert_eq!([managed.owned("a", Apply), managed.owned("b", Apply)], [Value::Null, Value::Null]);
+    assert_eq!(managed.owned("u", Update), json!({"f:spec": {"f:kept": {}}}));
+}
+
 #[test]
 fn what_the_applier_gives_up_goes_unless_another_owns_it() {
     let mut managed = ManagedObject::new();

@@ -21,6 +21,14 @@ fn the_fields_of_a_document() {
     let port = json!({".": {}, "f:containerPort": {}});
     let ports = json!({"k:{\"containerPort\":80,\"protocol\":\"TCP\"}": port});
     check(document, json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:ports": ports}}}}));
+    let document = json!({"spec": {"containers": [{"name": "c", "ports": [{"name": "web"}]}]}});
+    let ports = json!({"k:{\"protocol\":\"TCP\"}": {".": {}, "f:name": {}}});
+    check(document, json!({"f:spec": {"f:containers": {"k:{\"name\":\"c\"}": {".": {}, "f:name": {}, "f:ports": ports}}}}));
+    // What is kept without a schema has owners by its values.
+    let kept = json!({"spec": {"kept": {"a": {"b": [1]}, "c": 1}, "open": {"a": "x", "d": {"e": {}}}}});
+    let wanted = json!({"f:kept": {"f:a": {".": {}, "f:b": {}}, "f:c": {}}, "f:open": {"f:a": {}, "f:d": {".": {}, "f:e": {}}}});
+    check(kept, json!({ "f:spec": wanted }));
+    check(json!({"spec": {"kept": ["x"]}}), json!({"f:spec": {"f:kept": {}}}));
     // An empty list has no fields. A list without its keys is identified by positions.
     check(json!({"spec": {"containers": []}}), json!({}));
     check(json!({"spec": {"containers": [{"image": "i"}]}}), json!({"f:spec": {"f:containers": {"i:0": {".": {}, "f:image": {}}}}}));
@@ -45,7 +53,7 @@ fn documents_that_the_schema_does_not_allow_are_refused() {
     let twice = json!({"spec": {"containers": [{"name": "c"}, {"name": "c"}]}});
     check(twice, ".spec.containers: duplicate entries for key [name=\"c\"]");
     check(json!({"metadata": {"finalizers": ["a", "a"]}}), ".metadata.finalizers: duplicate entries for key [=\"a\"]");
-    let keyless = "element 0: associative list with keys has an element that omits key field \"name\" (and doesn't have default value)";
+    let keyless = "element 0: associative list with keys has an element that omits all key fields [\"name\"] (and doesn't have default values for any key fields)";
     check(json!({"spec": {"containers": [{}]}}), &format!(".spec.containers: {keyless}"));
     check(json!({"spec": {"containers": [null]}}), ".spec.containers: element 0: associative list with keys may not have a null element");
     check(json!({"spec": {"containers": [1]}}), ".spec.containers: element 0: associative list with keys may not have non-map elements");
@@ -64,6 +72,9 @@ fn merging_adds_and_replaces_and_removes_nothing() {
         assert_eq!(merged["spec"], wanted);
     };
     check(json!({"replicas": 1, "paused": true}), json!({"replicas": 2}), json!({"replicas": 2, "paused": true}));
+    check(json!({"kept": {"a": {"b": 1}, "l": [1]}}), json!({"kept": {"a": {"c": 1}}}), json!({"kept": {"a": {"b": 1, "c": 1}, "l": [1]}}));
+    check(json!({"kept": {"a": 1}}), json!({"kept": ["x"]}), json!({"kept": ["x"]}));
+    check(json!({"kept": 1}), json!({"kept": {"a": 1}}), json!({"kept": {"a": 1}}));
     check(
         json!({"selector": {"a": "b"}, "args": ["x"]}),
         json!({"selector": {"c": "d"}, "args": []}),

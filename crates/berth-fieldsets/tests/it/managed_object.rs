@@ -38,7 +38,8 @@ fn schema() -> &'static Schema {
             "Spec": structure(json!({
                 "replicas": {"type": "integer"}, "paused": {"type": "boolean"}, "any": {"oneOf": [{"type": "string"}, {"type": "number"}]},
                 "selector": members("atomic"), "args": {"type": "array", "items": text}, "containers": list_of("Container", json!(["name"])),
-                "free": {"type": "object"}, "strategy": structure(json!({"type": text, "max": {"type": "integer"}})),
+                "free": {"type": "object"}, "kept": {"x-kubernetes-preserve-unknown-fields": true},
+                "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": true, "properties": {"a": text}}, "strategy": structure(json!({"type": text, "max": {"type": "integer"}})),
             })),
             "Container": structure(json!({
                 "name": text, "image": text, "ports": list_of("Port", json!(["containerPort", "protocol"])), "env": list_of("Env", json!(["name"])),

@@ -1,6 +1,6 @@
 //! CSIStorageCapacity: how much a driver can still provide in a part of the cluster.
 
-use super::values::{LABEL_SELECTOR_TYPES, at, native, selector, text};
+use super::values::{LABEL_SELECTOR_TYPES, native, selector, text};
 use crate::{Column, Content, Definition, Names, Strategy, Version};
 use berth_api::{
     FieldError, ObjectRules, Path, Scope, Subresource, faults::Faults, label_selector::validate_label_selector, names::check_dns_subdomain,
@@ -12,9 +12,7 @@ use std::sync::Arc;
 /// The definition of the kind.
 #[must_use]
 pub fn csi_storage_capacity() -> Definition {
-    let created = at(".metadata.creationTimestamp");
-    let created = Column { kind: "date".to_owned(), cell: created, ..Column::text("Created At", "When the object was created.") };
-    let version = Version { columns: vec![Column::of_name(super::NAME_DESCRIPTION), created], ..Version::default() };
+    let version = Version { columns: vec![Column::of_name(super::NAME_DESCRIPTION), Column::created()], ..Version::default() };
     Definition {
         rules: ObjectRules {
             generation_rule: GenerationRule::None,

@@ -7,7 +7,7 @@ use berth_api::{
     faults::Faults,
     metadata::validate_labels,
     names::check_dns_label,
-    object::GenerationRule,
+    object::{FinalizerRule, GenerationRule},
     pod::{validate_container_limits, validate_tolerations},
 };
 use serde_json::json;
@@ -22,6 +22,7 @@ pub fn runtime_class() -> Definition {
         rules: ObjectRules {
             generation_rule: GenerationRule::None,
             requires_resource_version: true,
+            finalizer_rule: FinalizerRule::Plain,
             checks_new_name_base: true,
             ..super::rules()
         },

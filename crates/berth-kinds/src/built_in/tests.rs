@@ -1,11 +1,16 @@
 mod devices;
 mod kept;
+mod policies;
 mod requests;
+mod webhooks;
 mod workloads;
 
-use super::{ingress, ingress_class, network_policy, volume_attributes_class::volume_attributes_class};
+use super::{
+    api_service, custom_resource_definition, ingress, ingress_class, mutating_webhook_configuration, network_policy, runtime_class,
+    validating_admission_policy, volume_attributes_class::volume_attributes_class,
+};
 use crate::{Cell, Definition, Document, Kind};
-use berth_api::{FeatureGates, FieldError, Object, ObjectStrategy};
+use berth_api::{FeatureGates, FieldError, Object, ObjectStrategy, object::FinalizerRule};
 use berth_testing::merged;
 use serde_json::{Value, json};
 
@@ -290,4 +295,13 @@ fn a_null_is_an_empty_value_and_empty_fields_are_left_out() {
         &named(&json!({"status": {"loadBalancer": {"ingress": [{"ip": "1.2.3.4"}]}}})),
         &json!({"spec": {}, "status": {"loadBalancer": {}}}),
     );
+}
+
+/// Kubernetes 1.36.2 was asked.
+#[test]
+fn some_kinds_take_finalizers_without_a_domain() {
+    let plain = [api_service, custom_resource_definition, mutating_webhook_configuration, runtime_class, validating_admission_policy];
+    assert!(plain.map(|definition| definition().rules.finalizer_rule).iter().all(|rule| *rule == FinalizerRule::Plain));
+    let qualified = [ingress, ingress_class, network_policy];
+    assert!(qualified.map(|definition| definition().rules.finalizer_rule).iter().all(|rule| *rule == FinalizerRule::Qualified));
 }

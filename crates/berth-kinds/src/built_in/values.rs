@@ -1,10 +1,11 @@
 //! What the kinds of this folder read of JSON, and how they begin.
 
+pub(crate) use crate::members::{list, member, text};
+
 use crate::{Cell, Components, Content, Conversion, Definition, Form, JsonPath, Names, SharedTypes, Version};
 use berth_api::{Path, Scope, faults::Faults, label_selector, names::check_dns_subdomain};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,7 +25,17 @@ pub(super) fn native_sharing<T: JsonSchema>(
 ) -> Definition {
     let package = if group.is_empty() { "core" } else { group.trim_end_matches(".k8s.io").trim_end_matches(".apiserver") };
     let name = format!("io.k8s.api.{package}.v1.{}", names.kind);
-    let components = Components::new(&name, types, shared);
+    native_of_type::<T>(group, names, scope, version, Components::new(&name, types, shared))
+}
+
+/// The same, where the name of the kind's type is another one.
+pub(super) fn native_of_type<T: JsonSchema>(
+    group: &str,
+    names: Names,
+    scope: Scope,
+    version: Version,
+    components: Components,
+) -> Definition {
     let schema = components.structural().expect("the types are complete");
     Definition {
         group: group.to_owned(),
@@ -41,28 +52,13 @@ pub(super) fn native_sharing<T: JsonSchema>(
 }
 
 /// The cell of a column whose value is at this path.
-pub(super) fn at(path: &str) -> Cell {
+pub(crate) fn at(path: &str) -> Cell {
     Cell::Path(JsonPath::parse(path).expect("a path of this crate"))
 }
 
 /// The spec of an object.
-pub(super) fn spec(object: &Content) -> &Value {
+pub(crate) fn spec(object: &Content) -> &Value {
     &object.members()["spec"]
-}
-
-/// The text of a member, empty if absent.
-pub(super) fn text<'v>(object: &'v Value, name: &str) -> &'v str {
-    object.get(name).and_then(Value::as_str).unwrap_or_default()
-}
-
-/// The elements of a member, none if absent.
-pub(super) fn list<'v>(object: &'v Value, name: &str) -> &'v [Value] {
-    object.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default()
-}
-
-/// A member as a Rust type. `None`: it is absent.
-pub(super) fn member<T: DeserializeOwned>(object: &Value, name: &str) -> Option<T> {
-    T::deserialize(object.get(name)?).ok()
 }
 
 /// A domain, and a path in it.

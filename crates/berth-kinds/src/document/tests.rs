@@ -2,7 +2,10 @@ use crate::{
     Cell, Column, Content, Conversion, Convert, ConvertError, Definition, Document, JsonPath, Kind, KindVersion, Names, ScalePaths,
     SelectableField, Strategy, Structural, Version,
 };
-use berth_api::{FeatureGates, FieldError, Object, ObjectRules, ObjectStrategy, Path, Scope, Subresource, object::ScaledSelector};
+use berth_api::{
+    FeatureGates, FieldError, Object, ObjectRules, ObjectStrategy, Path, Scope, Subresource,
+    object::{FinalizerRule, ScaledSelector},
+};
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -110,6 +113,49 @@ fn a_stored_object_is_shown_with_defaults_and_without_fields_that_went() {
     let strange = br#"{"apiVersion":"example.com/v3","kind":"Widget","metadata":{"name":"w"}}"#;
     let error = v2.from_stored(strange).expect_err("no version of it").to_string();
     assert_eq!(error, "conversion from a stored object to example.com/v2 failed: example.com/v3 is no version of it");
+}
+
+/// Kubernetes 1.36.2 was asked.
+#[test]
+fn another_version_shows_the_defaults_of_the_stored_one_alone() {
+    let spec = |fields: Value| {
+        let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "properties": fields}}});
+        Structural::read(&schema, &Path::new("schema")).expect("structural")
+    };
+    let text = |default: &str| json!({"type": "string", "default": default});
+    let version = |name: &str, schema| Version { name: name.to_owned(), served: true, storage: name == "v1", schema, ..Version::default() };
+    let first = version("v1", spec(json!({"both": text("first"), "first": text("first"), "plain": {"type": "string"}})));
+    let second = version("v2", spec(json!({"both": text("second"), "second": text("second"), "plain": text("second")})));
+    let definition = Definition { versions: vec![first, second], conversion: Conversion::None, ..definition() };
+    let kind = Kind::new(definition).expect("it does not contradict itself");
+    let mut served = kind.served();
+    let (v1, v2) = (served.next().expect("served"), served.next().expect("served"));
+    let mut object = v2.decode(json!({"metadata": {"name": "w"}, "spec": {"second": "mine"}})).expect("decodes").0;
+    object.set_defaults();
+    let stored = v2.to_stored(&object).expect("converts");
+    let spec_of = |json: &[u8]| serde_json::from_slice::<Value>(json).expect("JSON")["spec"].clone();
+    // The storage version does not have the field.
+    assert_eq!(spec_of(&stored), json!({"both": "second", "plain": "second"}));
+    let old = br#"{"apiVersion":"example.com/v1","kind":"Widget","metadata":{"name":"w"},"spec":{}}"#;
+    let shown = |version: &KindVersion| spec_of(&version.from_stored(old).expect("converts").expect("it has defaults"));
+    assert_eq!(shown(&v1), json!({"both": "first", "first": "first"}));
+    assert_eq!(shown(&v2), json!({"both": "first"}));
+}
+
+/// Kubernetes 1.36.2 was asked.
+#[test]
+fn a_null_that_is_not_allowed_is_removed_except_from_what_is_applied() {
+    let [v1, _] = versions();
+    let sent = || json!({"metadata": {"name": "w"}, "spec": {"size": null, "color": null}});
+    let settled = |decoded: (Document, Vec<String>)| {
+        let mut object = decoded.0;
+        object.set_defaults();
+        (object.content().members()["spec"].clone(), texts(&object.validate(&FeatureGates::default())))
+    };
+    assert_eq!(settled(v1.decode(sent()).expect("decodes")), (json!({"size": 1}), Vec::new()));
+    let (spec, faults) = settled(v1.decode_applied(sent()).expect("decodes"));
+    assert_eq!(spec, json!({"size": 1, "color": null}));
+    assert_eq!(faults, ["spec.color: Invalid value: \"null\": spec.color in body must be of type string: \"null\""]);
 }
 
 #[test]
@@ -231,4 +277,34 @@ fn a_definition_that_contradicts_itself_is_rejected() {
         &[&format!("spec.versions[0].selectableFields[1].jsonPath: Invalid value: \".spec\": {scalar}")],
     );
     assert_eq!(SelectableField::at(&path(".spec.a[0]")), Err(invalid));
+}
+
+#[test]
+fn numbers_without_a_fraction_are_written_as_integers() {
+    let schema = json!({"type": "object", "properties": {"spec": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}});
+    let schema = Structural::read(&schema, &Path::new("schema")).expect("structural");
+    let version = Version { name: "v1".to_owned(), served: true, storage: true, schema, ..Version::default() };
+    let kind = Kind::new(Definition { versions: vec![version], ..definition() }).expect("it does not contradict itself");
+    let spec = json!({"a": 1.0, "b": 1e21, "c": 0.5, "d": 12_345_678_901_234_567_890_u64, "e": [1e-7]});
+    let object = json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "a"}, "spec": spec});
+    let (document, _) = kind.served().next().expect("served").decode(object).expect("a widget");
+    let text = String::from_utf8(document.encode()).expect("JSON is text");
+    assert!(text.ends_with(r#""spec":{"a":1,"b":1e+21,"c":0.5,"d":12345678901234567000,"e":[1e-7]}}"#), "{text}");
+}
+
+#[test]
+fn a_custom_resource_warns_of_finalizers_without_a_domain() {
+    let kind = Kind::new(definition()).expect("it does not contradict itself");
+    let version = kind.served().next().expect("it is served");
+    let widget = |finalizers: Value| {
+        let meta = json!({"name": "a", "namespace": "b", "finalizers": finalizers});
+        let object = json!({"apiVersion": version.api_version(), "kind": "Widget", "metadata": meta, "spec": {}});
+        version.decode(object).expect("a widget").0
+    };
+    let (none, one) = (widget(json!([])), widget(json!(["kubernetes", "plain", "example.com/f"])));
+    let wanted = "metadata.finalizers: \"plain\": prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers";
+    assert_eq!(one.warnings(None), [wanted]);
+    assert_eq!(one.warnings(Some(&none)), [wanted]);
+    assert_eq!(one.warnings(Some(&one)), [""; 0]);
+    assert_eq!(one.rules().finalizer_rule, FinalizerRule::Plain);
 }

@@ -19,6 +19,10 @@ pub(super) const ALWAYS: &str = "x-berth-always";
 pub(super) const NULL: &str = "x-berth-null";
 /// Marks a field that OpenAPI requires, and that upstream's Go types can lack (a pointer).
 pub(super) const POINTER: &str = "x-berth-pointer";
+/// Marks a type that contains itself.
+pub(super) const RECURSIVE: &str = "x-berth-recursive";
+/// How many levels of such a type are read as the type. What is deeper is kept as it is.
+const RECURSION_LEVELS: usize = 20;
 
 /// The types that a kind is made of, as OpenAPI publishes them, and the marks that only berth reads.
 ///
@@ -47,7 +51,7 @@ impl SharedTypes {
     fn structural(&self, name: &str) -> Result<Option<&Structural>, ComponentsError> {
         let read = self.read.get_or_init(|| {
             let schemas = parse(self.texts)?;
-            let mut reading = Reading { schemas: &schemas, shared: None, types: BTreeMap::new(), leaves: Vec::new() };
+            let mut reading = Reading { schemas: &schemas, shared: None, types: BTreeMap::new(), leaves: Vec::new(), at: BTreeMap::new() };
             schemas.keys().map(|name| Ok((name.clone(), reading.type_of(name, 0)?))).collect()
         });
         read.as_ref().map(|types| types.get(name)).map_err(Clone::clone)
@@ -109,7 +113,8 @@ impl Components {
     /// A text that is not JSON. A type that is missing, or that contains itself.
     pub fn structural(&self) -> Result<Structural, ComponentsError> {
         let schemas = parse(&self.texts)?;
-        Reading { schemas: &schemas, shared: self.shared, types: BTreeMap::new(), leaves: Vec::new() }.type_of(&self.name, 0)
+        Reading { schemas: &schemas, shared: self.shared, types: BTreeMap::new(), leaves: Vec::new(), at: BTreeMap::new() }
+            .type_of(&self.name, 0)
     }
 }
 
@@ -126,19 +131,29 @@ struct Reading<'a> {
     schemas: &'a Map<String, Value>,
     shared: Option<&'static SharedTypes>,
     /// The types that are read already.
-    types: BTreeMap<&'a str, Structural>,
+    types: BTreeMap<&'a str, Arc<Structural>>,
     /// The schemas without parts that are read already: there are few, and most parts of a type are one of them.
     leaves: Vec<Arc<Structural>>,
+    /// The same by where they are in the texts: a type that contains itself is read many times.
+    at: BTreeMap<*const Value, Arc<Structural>>,
 }
 
 impl<'a> Reading<'a> {
     fn type_of(&mut self, name: &str, depth: usize) -> Result<Structural, ComponentsError> {
         if let Some(found) = self.types.get(name) {
-            return Ok(found.clone());
+            return Ok(Structural::clone(found));
         }
         if let Some((name, schema)) = self.schemas.get_key_value(name) {
+            let levels = if schema.get(RECURSIVE).is_some() { RECURSION_LEVELS } else { 0 };
+            if 0 < levels {
+                self.types.insert(name, Arc::default());
+            }
+            for _ in 0..levels {
+                let level = self.schema(schema, depth + 1)?;
+                self.types.insert(name, Arc::new(level));
+            }
             let found = self.schema(schema, depth + 1)?;
-            self.types.insert(name, found.clone());
+            self.types.insert(name, Arc::new(found.clone()));
             return Ok(found);
         }
         let shared = self.shared.map_or(Ok(None), |shared| shared.structural(name))?;
@@ -191,17 +206,31 @@ impl<'a> Reading<'a> {
     }
 
     fn part(&mut self, schema: &'a Value, depth: usize) -> Result<Arc<Structural>, ComponentsError> {
+        // A level of a type that contains itself is shared by all that refer to it.
+        if let Some(known) =
+            schema.as_object().filter(|members| members.len() == 1).and_then(referred).and_then(|name| self.types.get(name))
+        {
+            return Ok(Arc::clone(known));
+        }
+        if let Some(known) = self.at.get(&std::ptr::from_ref(schema)) {
+            return Ok(Arc::clone(known));
+        }
         let found = self.schema(schema, depth + 1)?;
         let is_leaf = found.properties.is_empty() && found.items.is_none() && found.additional == Additional::Unset;
         if !is_leaf {
             return Ok(Arc::new(found));
         }
-        let known = self.leaves.iter().find(|leaf| ***leaf == found);
-        Ok(known.cloned().unwrap_or_else(|| {
+        let known = self.leaves.iter().find(|leaf| ***leaf == found).cloned();
+        let leaf = known.unwrap_or_else(|| {
             let leaf = Arc::new(found);
             self.leaves.push(Arc::clone(&leaf));
             leaf
-        }))
+        });
+        // What refers to a type depends on the level.
+        if schema.as_object().and_then(referred).is_none() {
+            self.at.insert(schema, Arc::clone(&leaf));
+        }
+        Ok(leaf)
     }
 }
 
@@ -213,7 +242,7 @@ fn referred(members: &Map<String, Value>) -> Option<&str> {
 fn remove_marks(schema: &mut Value) {
     match schema {
         Value::Object(members) => {
-            members.retain(|name, _| ![OMIT_EMPTY, ALWAYS, NULL, POINTER].contains(&name.as_str()));
+            members.retain(|name, _| ![OMIT_EMPTY, ALWAYS, NULL, POINTER, RECURSIVE].contains(&name.as_str()));
             members.values_mut().for_each(remove_marks);
         }
         Value::Array(list) => list.iter_mut().for_each(remove_marks),

@@ -7,6 +7,37 @@ use jiff::{Timestamp, civil::Date, fmt::temporal::DateTimeParser};
 use serde_json::Number;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+const OF_TEXTS: [&str; 28] = [
+    "bsonobjectid",
+    "uri",
+    "email",
+    "hostname",
+    "ipv4",
+    "ipv6",
+    "cidr",
+    "mac",
+    "uuid",
+    "uuid3",
+    "uuid4",
+    "uuid5",
+    "isbn",
+    "isbn10",
+    "isbn13",
+    "creditcard",
+    "ssn",
+    "hexcolor",
+    "rgbcolor",
+    "byte",
+    "password",
+    "date",
+    "duration",
+    "datetime",
+    "date-time",
+    "k8s-short-name",
+    "k8s-long-name",
+    "",
+];
+
 /// The formats of texts that are checked.
 pub(super) fn fits(format: &str, text: &str) -> bool {
     match format {
@@ -31,20 +62,44 @@ pub(super) fn fits(format: &str, text: &str) -> bool {
     }
 }
 
-/// Whether a number is in the range of its format. A fraction is no integer.
-pub(super) fn fits_number(kind: Type, format: &str, number: &Number) -> bool {
-    if kind != Type::Integer {
-        return true;
+/// Whether upstream checks this format of this type.
+pub(super) fn is_known(kind: Option<Type>, format: &str) -> bool {
+    match kind {
+        Some(Type::Integer) => matches!(format, "int32" | "int64"),
+        Some(Type::Number) => matches!(format, "float" | "double"),
+        Some(Type::Array | Type::Boolean | Type::Object) => false,
+        Some(Type::String) | None => OF_TEXTS.contains(&format),
     }
+}
+
+/// Whether a number is in the range of its type and format. A fraction is no integer.
+///
+/// Source: upstream `kube-openapi/pkg/validation/validate/values.go`, `IsValueValidAgainstRange`.
+pub(super) fn fits_number(kind: Option<Type>, format: &str, number: &Number) -> bool {
     let value = number.as_f64().unwrap_or(f64::NAN);
+    if kind != Some(Type::Integer) {
+        return !matches!(format, "float" | "float32") || (value as f32).is_finite();
+    }
     let is_whole = value.fract() == 0.0;
     match format {
         "int32" => is_whole && (f64::from(i32::MIN)..=f64::from(i32::MAX)).contains(&value),
         "uint32" => is_whole && (0.0..=f64::from(u32::MAX)).contains(&value),
-        "int64" => number.is_i64() || is_whole && !number.is_u64(),
-        "uint64" => number.is_u64(),
-        _ => true,
+        "uint64" => number.is_u64() || is_whole && (0.0..2.0 * I64_LIMIT).contains(&value),
+        _ => number.is_i64() || is_whole && (-I64_LIMIT..I64_LIMIT).contains(&value),
     }
+}
+
+/// Converts a float to an integer as Go does on common machines: the fraction is cut, and what does not fit is the smallest integer.
+pub(super) fn to_integer(value: f64) -> i64 {
+    if (-I64_LIMIT..I64_LIMIT).contains(&value) { value as i64 } else { i64::MIN }
+}
+
+/// Numbers from here on do not fit into 64 bits.
+const I64_LIMIT: f64 = 9_223_372_036_854_775_808.0;
+
+/// Whether a number has no fraction and is exact as one.
+pub(super) fn is_whole(number: f64) -> bool {
+    number.fract() == 0.0 && number.abs() < 9_007_199_254_740_992.0
 }
 
 fn is_hex(text: &str) -> bool {

@@ -1,11 +1,14 @@
 //! The normal form of upstream's Go types: what their encoder leaves out, and what it always writes.
 
 use super::{Additional, Structural, Type, Wire, components::QUANTITY};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 impl Structural {
     /// The empty value of its Go type.
     pub(crate) fn empty(&self) -> Value {
+        if self.wire == Wire::Null {
+            return Value::Null;
+        }
         if self.int_or_string {
             return 0.into();
         }
@@ -16,8 +19,9 @@ impl Structural {
             Some(Type::String) if self.format == QUANTITY => "0".into(),
             Some(Type::String) => "".into(),
             Some(Type::Object) => {
-                let required = self.required.iter().filter_map(|name| Some((name.clone(), self.properties.get(name)?.empty())));
-                Value::Object(required.collect::<Map<_, _>>())
+                let required = self.required.iter().filter_map(|name| Some((name, self.properties.get(name)?)));
+                let written = required.filter(|(_, property)| property.wire != Wire::OmitEmpty);
+                Value::Object(written.map(|(name, property)| (name.clone(), property.empty())).collect())
             }
             None => Value::Null,
         }

@@ -53,9 +53,9 @@ impl Structural {
         unknown
     }
 
-    /// The same of a value that is no object of the API.
-    pub(super) fn prune_value(&self, value: &mut Value) {
-        self.prune_at(value, self.embedded_resource, At::Root, &mut Vec::new());
+    /// The same of a value that can be an object of the API.
+    pub(super) fn prune_value(&self, value: &mut Value, is_resource: bool) {
+        self.prune_at(value, is_resource, At::Root, &mut Vec::new());
     }
 
     fn prune_at(&self, value: &mut Value, is_resource: bool, at: At<'_>, unknown: &mut Vec<String>) {
@@ -72,8 +72,12 @@ impl Structural {
                             schema.prune_at(value, schema.embedded_resource, at, unknown);
                             return true;
                         }
-                        (None, Additional::Allowed(true)) => return true,
-                        (None, Additional::Unset | Additional::Allowed(false)) => (),
+                        // The member itself stays, and, as upstream, nothing in it does.
+                        (None, Additional::Allowed(_)) => {
+                            empty(value, at, unknown);
+                            return true;
+                        }
+                        (None, Additional::Unset) => (),
                     }
                     if !self.preserve_unknown_fields && unknown.len() < REPORTED_FIELDS_MAX {
                         unknown.push(at.text());
@@ -89,5 +93,20 @@ impl Structural {
             }
             _ => (),
         }
+    }
+}
+
+/// Removes the members of all objects in a value.
+fn empty(value: &mut Value, at: At<'_>, unknown: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            let names = members.keys().take(REPORTED_FIELDS_MAX.saturating_sub(unknown.len()));
+            unknown.extend(names.map(|name| At::Member(&at, name).text()));
+            members.clear();
+        }
+        Value::Array(list) => {
+            list.iter_mut().enumerate().for_each(|(index, element)| empty(element, At::Element(&at, index), unknown));
+        }
+        _ => (),
     }
 }

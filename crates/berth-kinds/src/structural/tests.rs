@@ -64,6 +64,65 @@ fn faults(schema: &Structural, object: Value) -> Vec<String> {
     schema.validate(&object, None).iter().map(ToString::to_string).collect()
 }
 
+/// Kubernetes 1.36.2 was asked.
+#[test]
+fn numbers_are_compared_as_upstream_does() {
+    let part = json!({
+        "int": {"type": "integer", "minimum": 1.5},
+        "any": {"type": "number", "minimum": 1.5},
+        "small": {"type": "number", "maximum": 1.5, "exclusiveMaximum": true},
+        "huge": {"type": "number", "maximum": 1e21},
+        "max": {"type": "number", "maximum": 1_000_000},
+        "half": {"type": "integer", "multipleOf": 0.5},
+        "part": {"type": "number", "multipleOf": 0.5},
+        "float": {"type": "number", "format": "float"},
+        "int64": {"type": "integer", "format": "int64"},
+        "ios": {"x-kubernetes-int-or-string": true},
+        "set": {"type": "array", "items": {"type": "number"}, "x-kubernetes-list-type": "set"},
+        "enum": {"type": "number", "enum": [1, 2.5, 1e21, 1_000_000]},
+    });
+    let schema =
+        read(&json!({"type": "object", "properties": {"spec": {"type": "object", "properties": part}}})).expect("a structural schema");
+    let boundary = "<nil>: Invalid value: \"\": Minimum boundary value must be of type integer (default format) in spec.int";
+    let table: [(Value, &[&str]); 26] = [
+        (json!({"int": 2}), &[boundary]),
+        (json!({"int": 1}), &[boundary, "spec.int: Invalid value: 1: spec.int in body should be greater than or equal to 1.5"]),
+        (json!({"any": 1}), &[]),
+        (json!({"any": 0}), &["spec.any: Invalid value: 0: spec.any in body should be greater than or equal to 1"]),
+        (json!({"any": 1.0}), &["spec.any: Invalid value: 1: spec.any in body should be greater than or equal to 1.5"]),
+        (json!({"small": 1}), &["spec.small: Invalid value: 1: spec.small in body should be less than 1"]),
+        (json!({"small": 1.0}), &[]),
+        (json!({"huge": 1}), &["spec.huge: Invalid value: 1: spec.huge in body should be less than or equal to -9223372036854775808"]),
+        (json!({"max": 1_000_001}), &["spec.max: Invalid value: 1000001: spec.max in body should be less than or equal to 1000000"]),
+        (json!({"max": 1e7}), &["spec.max: Invalid value: 1e+07: spec.max in body should be less than or equal to 1e+06"]),
+        (json!({"half": 2}), &["<nil>: Invalid value: \"\": MultipleOf value must be of type integer (default format) in spec.half"]),
+        (json!({"part": 2}), &["spec.part: Invalid value: 0: factor MultipleOf declared for spec.part must be positive: 0"]),
+        (json!({"part": 2.0}), &[]),
+        (json!({"part": 0.7}), &["spec.part: Invalid value: 0.7: spec.part in body should be a multiple of 0.5"]),
+        (json!({"float": 1e38}), &[]),
+        (json!({"float": 1e39}), &["<nil>: Invalid value: \"\": Checked value must be of type number with format float in spec.float"]),
+        (json!({"int64": 1e15}), &[]),
+        (json!({"int64": 1e18}), &["spec.int64: Invalid value: \"float64\": spec.int64 in body must be of type int64: \"float64\""]),
+        (
+            json!({"int64": 1e19}),
+            &[
+                "spec.int64: Invalid value: \"float64\": spec.int64 in body must be of type int64: \"float64\"",
+                "<nil>: Invalid value: \"\": Checked value must be of type integer with format int64 in spec.int64",
+            ],
+        ),
+        (json!({"ios": 1.0}), &[]),
+        (json!({"ios": 1.5}), &["spec.ios: Invalid value: \"number\": spec.ios in body must be of type integer,string: \"number\""]),
+        (json!({"set": [1, 1.0]}), &[]),
+        (json!({"set": [1.0, 1.0]}), &["spec.set[1]: Duplicate value: 1"]),
+        (json!({"set": [1e21, 1e21]}), &["spec.set[1]: Duplicate value: 1e+21"]),
+        (json!({"enum": 1e6}), &[]),
+        (json!({"enum": 3}), &["spec.enum: Unsupported value: 3: supported values: \"1\", \"2.5\", \"1e+21\", \"1000000\""]),
+    ];
+    for (spec, wanted) in table {
+        assert_eq!(faults(&schema, json!({ "spec": spec })), wanted, "{spec}");
+    }
+}
+
 #[test]
 fn faults_are_reported_in_upstreams_words() {
     let schema = gauge();
@@ -266,7 +325,6 @@ fn a_schema_that_is_not_structural_is_rejected_in_upstreams_words() {
             &[
                 "schema.properties[spec].type: Unsupported value: \"foo\": supported values: \"array\", \"boolean\", \"integer\", \"number\", \
                  \"object\", \"string\"",
-                "schema.properties[spec].type: Required value: must not be empty for specified object fields",
             ],
         ),
         (
@@ -365,10 +423,8 @@ fn a_schema_that_is_not_structural_is_rejected_in_upstreams_words() {
             &["schema.properties[spec].not.default: Forbidden: must be undefined to be structural"],
         ),
         (json!({"type": "string", "format": "zzz"}), &[]),
-        (
-            json!({"type": "string", "maxLenght": 1}),
-            &["schema.properties[spec].maxLenght: Invalid value: \"maxLenght\": is not a member of a structural schema"],
-        ),
+        // The kind of definitions reports it.
+        (json!({"type": "string", "maxLenght": 1}), &[]),
     ];
     for (spec, wanted) in table {
         let found = read(&json!({"type": "object", "properties": {"spec": spec}})).err().unwrap_or_default();
@@ -409,6 +465,31 @@ fn a_schema_is_written_as_it_was_read() {
     assert_eq!(spec["emb"]["required"], json!(["kind", "apiVersion"]));
     assert_eq!(spec["emb"]["properties"]["metadata"], json!({"$ref": "#/meta"}));
     assert_eq!(spec["list"]["items"]["properties"]["value"], json!({"type": "integer", "default": 7}));
+}
+
+/// If each level were judged twice, this would take as long as the machine lives.
+#[test]
+fn nested_alternatives_are_judged_once() {
+    for word in ["anyOf", "oneOf"] {
+        let nested = (0..60).fold(json!({"required": ["z"]}), |inner, _| json!({ word: [inner, {"required": ["y"]}] }));
+        let schema = read(&json!({"type": "object", "properties": {"spec": {"type": "object", word: [nested]}}})).expect("structural");
+        assert!(!schema.validate(&json!({"spec": {}}), None).is_empty());
+    }
+}
+
+#[test]
+fn members_beside_a_schema_are_kept_empty_or_forbidden() {
+    let open = json!({"type": "object", "additionalProperties": true});
+    let schema = read(&json!({"type": "object", "properties": {
+        "spec": open, "closed": {"type": "object", "additionalProperties": false},
+        "list": {"type": "array", "items": {"type": "integer"}, "x-kubernetes-list-type": "set"},
+    }}))
+    .expect("structural");
+    let mut object = json!({"spec": {"x": {"y": {"z": 1}}, "l": [{"q": 1}, 2]}, "closed": {"x": {"y": 1}}, "list": [1, 1, 1]});
+    assert_eq!(schema.prune(&mut object), ["closed.x.y", "spec.l[0].q", "spec.x.y"]);
+    assert_eq!(object, json!({"spec": {"x": {}, "l": [{}, 2]}, "closed": {"x": {}}, "list": [1, 1, 1]}));
+    let faults: Vec<String> = schema.validate(&object, None).iter().map(ToString::to_string).collect();
+    assert_eq!(faults, ["closed: Invalid value: \"x\": closed.x in body is a forbidden property", "list[1]: Duplicate value: 1"]);
 }
 
 fn any_value() -> impl Strategy<Value = Value> {

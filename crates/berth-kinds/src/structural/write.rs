@@ -1,8 +1,7 @@
 //! A schema as JSON.
 
 use super::{Additional, ListType, MapType, Structural, Values};
-use serde_json::{Map, Value};
-use std::sync::Arc;
+use serde_json::{Map, Value, json};
 
 impl Structural {
     /// Its JSON. To read it gives an equal schema.
@@ -10,16 +9,13 @@ impl Structural {
     pub fn to_value(&self) -> Value {
         let mut members = self.extras.clone();
         let mut put = |name: &str, value: Value| _ = members.insert(name.to_owned(), value);
-        if !self.description.is_empty() {
-            put("description", self.description.as_str().into());
-        }
         if let Some(kind) = self.kind {
             put("type", kind.as_str().into());
         }
         if !self.format.is_empty() {
             put("format", self.format.as_str().into());
         }
-        if let Some(default) = &self.default {
+        if let Some(default) = self.default.as_deref() {
             put("default", default.clone());
         }
         if !self.properties.is_empty() {
@@ -55,7 +51,7 @@ impl Structural {
         if let Some(map_type) = self.map_type {
             put("x-kubernetes-map-type", if map_type == MapType::Atomic { "atomic" } else { "granular" }.into());
         }
-        self.values.write(&mut members);
+        self.values().write(&mut members);
         Value::Object(members)
     }
 }
@@ -72,7 +68,7 @@ impl Values {
         put("multipleOf", self.multiple_of.clone().map(Value::Number));
         put("minLength", self.min_length.map(Value::from));
         put("maxLength", self.max_length.map(Value::from));
-        put("pattern", self.pattern.as_ref().map(|pattern| pattern.0.as_str().into()));
+        put("pattern", self.pattern.as_ref().map(|pattern| pattern.as_str().into()));
         put("minItems", self.min_items.map(Value::from));
         put("maxItems", self.max_items.map(Value::from));
         put("minProperties", self.min_properties.map(Value::from));
@@ -86,48 +82,46 @@ impl Values {
 }
 
 impl Structural {
-    /// Its JSON as OpenAPI publishes it: an integer or a string, and an embedded resource, are described in the words of OpenAPI too.
-    /// `metadata` refers to the type of metadata.
+    /// Its JSON as OpenAPI publishes it. `metadata` refers to the type of metadata.
     #[must_use]
     pub fn to_openapi(&self, metadata: &Value) -> Value {
-        let mut published = self.clone();
-        published.describe();
-        let mut value = published.to_value();
-        if self.embedded_resource {
-            let text = |description: &str| serde_json::json!({"description": description, "type": "string"});
-            let properties = value.as_object_mut().map(|members| members.entry("properties").or_insert_with(|| Value::Object(Map::new())));
-            if let Some(Value::Object(properties)) = properties {
-                properties.entry("apiVersion").or_insert_with(|| text("Group and version of the object's schema."));
-                properties.entry("kind").or_insert_with(|| text("Kind of the object, in CamelCase."));
-                properties.insert("metadata".to_owned(), metadata.clone());
-            }
-        }
-        for (name, schema) in &self.properties {
-            if !(self.embedded_resource && name == "metadata") {
-                value["properties"][name] = schema.to_openapi(metadata);
-            }
-        }
-        if let Additional::Of(schema) = &self.additional {
-            value["additionalProperties"] = schema.to_openapi(metadata);
-        }
-        if let Some(items) = &self.items {
-            value["items"] = items.to_openapi(metadata);
-        }
-        value
+        let mut schema = self.to_value();
+        describe(&mut schema, metadata);
+        schema
     }
+}
 
-    fn describe(&mut self) {
-        if self.int_or_string && self.values.any_of.is_empty() {
-            let of = |kind| Self { kind: Some(kind), ..Self::default() };
-            self.values.any_of = vec![of(super::Type::Integer), of(super::Type::String)];
+/// Makes of a schema what OpenAPI publishes: an integer or a string, and an embedded resource, are described in the words of OpenAPI too.
+pub(crate) fn describe(schema: &mut Value, metadata: &Value) {
+    let Value::Object(members) = schema else { return };
+    let has = |members: &Map<String, Value>, name: &str| members.get(name) == Some(&Value::Bool(true));
+    if has(members, "x-kubernetes-int-or-string") && !members.contains_key("anyOf") {
+        members.insert("anyOf".to_owned(), json!([{"type": "integer"}, {"type": "string"}]));
+    }
+    let is_embedded = has(members, "x-kubernetes-embedded-resource");
+    let parts = ["items", "additionalProperties"];
+    parts.into_iter().for_each(|name| members.get_mut(name).into_iter().for_each(|part| describe(part, metadata)));
+    if let Some(Value::Object(properties)) = members.get_mut("properties") {
+        let described = |name: &str| !(is_embedded && name == "metadata");
+        properties.iter_mut().filter(|(name, _)| described(name)).for_each(|(_, part)| describe(part, metadata));
+    }
+    if is_embedded {
+        describe_embedded(members, metadata);
+    }
+}
+
+fn describe_embedded(members: &mut Map<String, Value>, metadata: &Value) {
+    let text = |description: &str| json!({"description": description, "type": "string"});
+    if let Value::Object(properties) = members.entry("properties").or_insert_with(|| json!({})) {
+        properties.entry("apiVersion").or_insert_with(|| text("Group and version of the object's schema."));
+        properties.entry("kind").or_insert_with(|| text("Kind of the object, in CamelCase."));
+        properties.insert("metadata".to_owned(), metadata.clone());
+    }
+    if let Value::Array(required) = members.entry("required").or_insert_with(|| json!([])) {
+        for name in ["kind", "apiVersion"] {
+            if !required.iter().any(|known| known == name) {
+                required.push(name.into());
+            }
         }
-        if self.embedded_resource {
-            let missing = ["kind", "apiVersion"].into_iter().filter(|name| !self.required.iter().any(|known| known == name));
-            let missing: Vec<String> = missing.map(str::to_owned).collect();
-            self.required.extend(missing);
-        }
-        // What is below is described by the caller.
-        self.properties.values_mut().for_each(|schema| *schema = Arc::default());
-        self.items = self.items.as_ref().map(|_| Arc::default());
     }
 }
