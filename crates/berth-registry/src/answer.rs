@@ -2,7 +2,7 @@
 
 use crate::ApiError;
 use berth_store::{Entry, Event, Revision};
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// The result of a write.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct Written {
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
     /// Annotations for the audit log: names and values.
-    pub audit: Vec<(&'static str, String)>,
+    pub audit: Vec<(Cow<'static, str>, String)>,
 }
 
 /// The object in a result.

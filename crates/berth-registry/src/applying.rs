@@ -109,7 +109,7 @@ fn decode(resource: &Resource, document: Value) -> Result<BoxObject, ApiError> {
     let text = |member: &str| document.pointer(member).and_then(Value::as_str).unwrap_or_default().to_owned();
     let name = format!("{}/{}", text("/metadata/namespace"), text("/metadata/name"));
     // The schema has rejected unknown fields.
-    let decoded = resource.rules.decode(document);
+    let decoded = resource.rules.decode_applied(document);
     decoded.map(|decoded| decoded.object).map_err(|error| {
         let (kind, why) = (gvk(resource), error.converted.clone().unwrap_or_else(|| error.to_string()));
         let unable = format!("unable to convert unstructured object to {kind}: {why}");

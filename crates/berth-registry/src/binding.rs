@@ -1,7 +1,7 @@
 //! Binding a pod to a node.
 
 use crate::{
-    Actor, ApiError, Body, Current, Registry, Subresource, Target, WriteOptions, Written,
+    Actor, ApiError, Body, Current, Registry, RequestOptions, Subresource, Target, WriteOptions, Written,
     admission::{Admission, At, Remarks},
     checks::{self, Mode, Verb},
     failure::Failure,
@@ -35,7 +35,8 @@ impl Registry {
     pub async fn bind(&self, actor: &Actor, target: &Target, node: &str, precondition: &Precondition) -> Result<Arc<Entry>, ApiError> {
         let node = ObjectReference { kind: Some("Node".to_owned()), name: Some(node.to_owned()), ..ObjectReference::default() };
         let binding = Binding { target: node, ..Binding::default() };
-        let author = Author { actor, manager: "", subresource: Some(Subresource::Binding), now: self.storage.clock.now() };
+        let (now, options) = (self.storage.clock.now(), RequestOptions::None);
+        let author = Author { actor, manager: "", subresource: Some(Subresource::Binding), now, options };
         let (entry, _) = self.admit_binding(target, binding, precondition, author, Mode::Real).await?;
         Ok(entry)
     }

@@ -1,6 +1,8 @@
 //! Applies a manifest to an object, as `kubectl apply` does from outside.
 
-use crate::{Actor, ApiError, Body, Collection, Current, GetOptions, Patch, Registry, Target, WriteOptions, patch};
+use crate::{
+    Actor, ApiError, Body, Collection, Current, GetOptions, Patch, Registry, Target, WriteOptions, ownership::last_applied_fits, patch,
+};
 use berth_api::annotations::LAST_APPLIED_CONFIGURATION as LAST_APPLIED;
 use serde_json::{Map, Value, json};
 use std::sync::Arc;
@@ -66,11 +68,15 @@ impl Registry {
             Err(error) => return Err(error),
         };
         let last = last_applied(&live);
-        let change = match fields {
+        let mut change = match fields {
             ManifestFields::All => patch::three_way_merge(&last, &wanted, &live),
             ManifestFields::Changed if last == plain => json!({}),
             ManifestFields::Changed => patch::three_way_merge(&live, &patch::merge_changes(&last, &wanted, &live), &live),
         };
+        let is_annotated = |object: &Value| !object["metadata"]["annotations"][LAST_APPLIED].is_null();
+        if is_annotated(&live) && !is_annotated(&wanted) {
+            change["metadata"]["annotations"][LAST_APPLIED] = Value::Null;
+        }
         let (change, after, warnings) = match is_empty(&change) {
             true => (Configured::Unchanged, live.clone(), Vec::new()),
             false => {
@@ -114,7 +120,8 @@ struct Manifest {
     /// The form in the annotation. It equals kubectl's byte for byte: with the namespace, and with a map of annotations
     /// even if it is empty. An apply of the same manifest by kubectl then reports `unchanged`.
     plain: Value,
-    /// The manifest with the annotation from which the next apply, by berth or kubectl, knows the fields of this one.
+    /// The manifest with the annotation from which the next apply, by berth or kubectl, knows the fields of this one. Some
+    /// CustomResourceDefinitions are too large for it: fields that a later manifest omits then stay.
     wanted: Value,
 }
 
@@ -129,8 +136,12 @@ impl Manifest {
             Some(annotations) => drop(annotations.remove(LAST_APPLIED)),
             None => metadata["annotations"] = json!({}),
         }
-        let mut wanted = plain.clone();
-        wanted["metadata"]["annotations"][LAST_APPLIED] = Value::String(format!("{plain}\n"));
+        let (mut wanted, text) = (plain.clone(), format!("{plain}\n"));
+        if let Some(annotations) =
+            wanted["metadata"]["annotations"].as_object_mut().filter(|annotations| last_applied_fits(annotations, &text))
+        {
+            annotations.insert(LAST_APPLIED.to_owned(), text.into());
+        }
         Self { plain, wanted }
     }
 }

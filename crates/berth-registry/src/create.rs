@@ -21,6 +21,9 @@ use berth_store::env::Rng;
 /// The maximum number of generated names that are tried.
 const NAME_ATTEMPTS: u32 = 8;
 
+/// Why a custom resource takes no new objects.
+const TERMINATING: &str = "create not allowed while custom resource definition is terminating";
+
 /// A new object.
 pub(crate) struct New {
     pub(crate) object: Box<dyn Object>,
@@ -84,6 +87,10 @@ impl Registry {
         let is_versioned = object.meta().resource_version.as_ref().is_some_and(|version| !version.is_empty());
         self.fill_in(&mut *object);
         let names = if generate_name(object.meta_mut(), &*self.chain.rng) { NAME_ATTEMPTS } else { 1 };
+        if at.resource.is_terminating() {
+            let name = object.meta().name.as_deref().unwrap_or_default();
+            return Err(ApiError::forbidden(&at.resource, name, TERMINATING, Vec::new()));
+        }
         let mut admission = Admission::create(At { resource: &at.resource, namespace, mode }, *author, object, owners);
         admission.remarks.warnings = warnings;
         self.admit(&mut admission).await?;

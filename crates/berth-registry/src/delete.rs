@@ -1,7 +1,7 @@
 //! Deletes objects: at once, after a grace period, or with the last finalizer.
 
 use crate::{
-    Actor, ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Target,
+    Actor, ApiError, BoxObject, Current, DeleteOptions, Deleted, PropagationPolicy, Registry, Remarks, RequestOptions, Target,
     admission::{Admission, At, Happened, Operation, storing},
     checks::{self, CheckedDelete, Mode},
     failure::Failure,
@@ -26,18 +26,21 @@ const ORPHAN: &str = "orphan";
 /// The result of one attempt at a deletion.
 enum Tried {
     /// The deletion is done.
-    Done(Deleted),
+    Done(Done),
     /// The object has its deletion timestamp and is removed next.
     Marked(Marked),
     /// The object is unchanged.
-    Same(Deleted),
+    Same(Done),
 }
+
+/// A deletion, and the remarks of admission.
+type Done = (Deleted, Remarks);
 
 /// An object that this deletion has marked. If its node or a controller removes it first, the deletion has succeeded.
 struct Marked {
     uid: Option<String>,
     /// The result if another client removes it.
-    deleted: Deleted,
+    done: Done,
 }
 
 impl Marked {
@@ -70,26 +73,46 @@ impl Registry {
     /// # Errors
     /// Invalid options, a failed precondition, or an object that is missing or cannot be deleted.
     pub async fn delete(&self, actor: &Actor, target: &Target, options: &DeleteOptions) -> Result<Deleted, ApiError> {
+        self.delete_with_remarks(actor, target, options).await.map(|(deleted, _)| deleted)
+    }
+
+    /// Does the same as [`Registry::delete`], and returns the warnings and annotations of reviewers.
+    ///
+    /// # Errors
+    /// Those of [`Registry::delete`].
+    pub async fn delete_with_remarks(
+        &self,
+        actor: &Actor,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> Result<(Deleted, Remarks), ApiError> {
         ApiError::check_writable(&target.resource)?;
         let checked = checks::delete_options(options)?;
         if target.subresource.is_some() {
             return Err(ApiError::MethodNotAllowed);
         }
-        let author = Author { actor, manager: "", subresource: None, now: self.storage.clock.now() };
-        let (mut precondition, mut marked) = (options.precondition.clone(), None);
+        let author =
+            Author { actor, manager: "", subresource: None, now: self.storage.clock.now(), options: RequestOptions::Delete(options) };
+        let (mut precondition, mut marked, mut refused) = (options.precondition.clone(), None, None);
         for attempt in 0..ATTEMPTS {
             let found = self.storage.load_to_write(target, checked.mode, attempt).await;
-            if let Some(Marked { deleted, .. }) = marked.take_if(|marked: &mut Marked| marked.is_gone(&found)) {
-                return self.followed_up(target, checked.mode, deleted).await;
+            if let Some(Marked { done, .. }) = marked.take_if(|marked: &mut Marked| marked.is_gone(&found)) {
+                return self.followed_up(target, checked.mode, done).await;
             }
             let old = found?;
-            let may_be_old = old.may_be_old;
+            let (revision, may_be_old) = (old.entry.mod_revision, old.may_be_old);
+            // The known version was current, so the answer is too. Reviewers are not asked again, as upstream.
+            if let Some((_, error)) = refused.take_if(|(of, _)| *of == revision) {
+                return Err(error);
+            }
             match self.try_deletion(target, (&checked, options.grace_period_seconds), &precondition, author, old).await {
                 Ok(Tried::Same(_)) if may_be_old => (),
-                Ok(Tried::Done(deleted) | Tried::Same(deleted)) => return self.followed_up(target, checked.mode, deleted).await,
+                Ok(Tried::Done(done) | Tried::Same(done)) => return self.followed_up(target, checked.mode, done).await,
                 Ok(Tried::Marked(now)) => (precondition, marked) = (now.precondition(), Some(now)),
                 Err(Failure::Raced) => (),
-                Err(failure) if may_be_old && !failure.is_unknown() => (),
+                Err(Failure::Refused(error)) if may_be_old && !matches!(error, ApiError::OutcomeUnknown { .. }) => {
+                    refused = Some((revision, error));
+                }
                 Err(Failure::Refused(error)) => return Err(error),
             }
         }
@@ -97,11 +120,11 @@ impl Registry {
     }
 
     /// Executes the follow-up writes of the deletion before the response.
-    async fn followed_up(&self, target: &Target, mode: Mode, deleted: Deleted) -> Result<Deleted, ApiError> {
+    async fn followed_up(&self, target: &Target, mode: Mode, done: Done) -> Result<Done, ApiError> {
         if mode == Mode::Real {
             self.follow_up(&Happened::of(Operation::Delete, target)).await?;
         }
-        Ok(deleted)
+        Ok(done)
     }
 
     async fn try_deletion(
@@ -129,12 +152,12 @@ impl Registry {
         if removes && is_marked_now && checked.mode == Mode::Real {
             let current = storing::mark_first(&self.storage, &admission).await?;
             let deleted = answer(&admission, current);
-            return Ok(Tried::Marked(Marked { uid: admission.object.meta().uid.clone(), deleted }));
+            return Ok(Tried::Marked(Marked { uid: admission.object.meta().uid.clone(), done: (deleted, admission.remarks) }));
         }
         let current = self.chain.execute(&self.storage, &mut admission).await?;
         let is_same = current.is_at(revision);
-        let deleted = answer(&admission, current);
-        Ok(if is_same { Tried::Same(deleted) } else { Tried::Done(deleted) })
+        let done = (answer(&admission, current), admission.remarks);
+        Ok(if is_same { Tried::Same(done) } else { Tried::Done(done) })
     }
 }
 

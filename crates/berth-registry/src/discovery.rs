@@ -144,13 +144,16 @@ pub fn subresource_verbs(subresource: Subresource) -> &'static [&'static str] {
     }
 }
 
-/// Returns the verbs of a resource, sorted.
+/// Returns the verbs of a resource. Those of a built-in kind are sorted.
 #[must_use]
 pub fn verbs(resource: &Resource) -> &'static [&'static str] {
     match resource {
         _ if resource.is_review() => &["create"],
         _ if resource.is_computed() => &["get", "list"],
         _ if !resource.read_only.is_empty() => &["get", "list", "watch"],
+        _ if resource.is_terminating() => &["delete", "deletecollection", "get", "list", "watch"],
+        // Upstream lists the verbs of custom resources in an order of its own.
+        _ if !resource.is_built_in() => &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
         _ if !resource.is_deleted_in_bulk => &["create", "delete", "get", "list", "patch", "update", "watch"],
         _ => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
     }
@@ -276,6 +279,7 @@ mod tests {
         assert_eq!(
             names,
             [
+                "apiregistration.k8s.io",
                 "apps",
                 "events.k8s.io",
                 "autoscaling",
@@ -285,6 +289,7 @@ mod tests {
                 "policy",
                 "rbac.authorization.k8s.io",
                 "storage.k8s.io",
+                "admissionregistration.k8s.io",
                 "apiextensions.k8s.io",
                 "scheduling.k8s.io",
                 "coordination.k8s.io",
@@ -298,9 +303,9 @@ mod tests {
             ]
         );
         let version = json!({"groupVersion": "apps/v1", "version": "v1"});
-        assert_eq!(list["groups"][0], json!({"name": "apps", "versions": [version], "preferredVersion": version}));
+        assert_eq!(list["groups"][1], json!({"name": "apps", "versions": [version], "preferredVersion": version}));
         let [v2, v1] = ["v2", "v1"].map(|version| json!({"groupVersion": format!("autoscaling/{version}"), "version": version}));
-        assert_eq!(list["groups"][2], json!({"name": "autoscaling", "versions": [v2, v1], "preferredVersion": v2}));
+        assert_eq!(list["groups"][3], json!({"name": "autoscaling", "versions": [v2, v1], "preferredVersion": v2}));
         let apps = value(&api_group(built_in(), &"apps".into()));
         assert_eq!((&apps["kind"], &apps["apiVersion"], &apps["preferredVersion"]), (&json!("APIGroup"), &json!("v1"), &version));
         assert!(built_in().discovery().group("apps").is_some());
@@ -312,9 +317,6 @@ mod tests {
     /// metrics-server.
     const NOT_LISTED: &[&str] = &[
         "metrics.k8s.io/v1beta1 ",
-        "admissionregistration.k8s.io/v1 ",
-        "apiregistration.k8s.io/v1 ",
-        "apiextensions.k8s.io/v1 ",
         "v1 bindings ",
         "v1 nodes/proxy ",
         "v1 pods/attach ",
@@ -409,7 +411,7 @@ mod tests {
         assert_eq!((&core["kind"], &core["apiVersion"]), (&json!("APIGroupDiscoveryList"), &json!("apidiscovery.k8s.io/v2")));
         assert_eq!(core["items"].as_array().map(Vec::len), Some(1));
         assert_eq!(core["items"][0]["metadata"], json!({}));
-        let apps = &value(&aggregated_groups(built_in()))["items"][0];
+        let apps = &value(&aggregated_groups(built_in()))["items"][1];
         assert_eq!(apps["metadata"], json!({"name": "apps"}));
         let deployments = &apps["versions"][0]["resources"][1];
         assert_eq!(deployments["responseKind"], json!({"group": "", "version": "", "kind": "Deployment"}));

@@ -7,7 +7,7 @@ use serde_json::Value;
 use std::{
     collections::BTreeMap,
     hash::{DefaultHasher, Hash, Hasher},
-    sync::OnceLock,
+    sync::{Arc, Mutex, OnceLock},
 };
 
 /// An encoded document.
@@ -36,9 +36,14 @@ impl Document {
     }
 }
 
+/// The documents of OpenAPI v3 that are built, each with the numbers of its resources. Tables share them, because a new
+/// definition changes one document of many.
+pub(crate) type BuiltOpenApi = Arc<Mutex<BTreeMap<GroupVersion, (Vec<u64>, Document)>>>;
+
 /// The documents about the served resources. Each is built on its first request.
 #[derive(Default)]
 pub(crate) struct Documents {
+    pub(crate) built: BuiltOpenApi,
     pub(crate) discovery: OnceLock<Discovery>,
     pub(crate) openapi: OnceLock<OpenApi>,
     pub(crate) openapi_v2: OnceLock<Document>,

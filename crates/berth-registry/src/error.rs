@@ -2,6 +2,7 @@
 //! remote clients convert a `Status` back.
 
 use crate::{Resource, Target};
+use berth_admission::DenialDetails;
 use berth_api::FieldError;
 use berth_identity::{ApiName, GroupKind, GroupResource};
 use berth_store::{ReadError, WriteError};
@@ -86,6 +87,20 @@ pub enum ApiError {
         causes: Vec<Cause>,
         /// The name of the admission plug-in. `None`: authorization.
         refused_by: Option<&'static str>,
+    },
+    /// A reviewer outside the server denies the request, in its own words.
+    #[error("{message}")]
+    Denied {
+        /// The HTTP code, at least 400.
+        code: u16,
+        /// May be empty.
+        reason: String,
+        /// The complete text.
+        message: String,
+        /// The details of the reviewer.
+        details: Option<Box<DenialDetails>>,
+        /// Texts for `Warning` headers, of all reviewers.
+        warnings: Vec<String>,
     },
     /// The requested revision is compacted.
     #[error("{message}")]
@@ -228,6 +243,16 @@ impl ApiError {
         let resource = resource.group_resource().clone();
         let message = format!("{resource} {name:?} is forbidden: {why}");
         Self::Forbidden { resource, name: name.to_owned(), message, causes, refused_by: None }
+    }
+
+    /// Adds warnings before those of a denial. Other errors have none.
+    #[must_use]
+    pub fn warned_before(mut self, earlier: &[&[String]]) -> Self {
+        if let Self::Denied { warnings, .. } = &mut self {
+            let own = std::mem::take(warnings);
+            *warnings = [&earlier.concat()[..], &own].concat();
+        }
+        self
     }
 
     /// Sets the plug-in of a rejection, unless it is already set.

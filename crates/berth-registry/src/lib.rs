@@ -20,18 +20,24 @@ mod checks;
 mod computed;
 mod configure;
 mod continuing;
+mod converter;
+mod converting;
 mod create;
 mod decoding;
+mod definition_progress;
+pub mod definitions;
 mod delete;
 mod delete_collection;
 pub mod discovery;
 mod document;
+mod documents;
 mod entailed;
 pub mod error;
 mod eviction;
 mod failure;
 mod fencing;
 mod filter;
+mod following;
 mod fresh;
 mod get;
 mod header;
@@ -71,19 +77,24 @@ pub use admission::{
     chain::ORDER as ADMISSION_ORDER,
     plug_in::RequestVerifier,
     resource_quota::NAME as RESOURCE_QUOTA,
-    reviewer::{AdmissionRequest, Reviewer},
+    reviewer::{AdmissionRequest, Reviewer, Stage},
+    versions::{ChangeError, Versions},
 };
 pub use answer::{ApiErrorBox, Current, Deleted, List, WatchEvent, Written};
+pub use berth_admission::{DenialCause, DenialDetails, Reinvocation};
 pub use berth_rbac::bootstrap::DASHBOARD as DASHBOARD_USER;
 pub use configure::{Configuration, Configured, ManifestFields};
 #[cfg(feature = "fuzzing")]
 pub use continuing::round_trips as continue_token_round_trips;
+pub use converter::Converter;
 pub use delete_collection::RETURNED_BYTES_MAX;
 pub use document::{Discovery, Document, OpenApi};
+pub use documents::{Documents, Shown};
 pub use error::ApiError;
+pub use following::{Content, Following};
 pub use kubernetes_service::ServerAddress;
 pub use living_servers::Living;
-pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, WatchOptions, WriteOptions};
+pub use options::{Body, DeleteOptions, GetOptions, ListOptions, Patch, PropagationPolicy, RequestOptions, WatchOptions, WriteOptions};
 pub use pressure::Pressure;
 pub use registry::Registry;
 pub use resource::{BoxObject, Resource, ResourceTable, Resources, Subresource};

@@ -163,7 +163,8 @@ impl Registry {
             let range = self.storage.store.range(request.clone()).await.map_err(expired)?;
             request.at = Some(range.revision);
             let read = range.entries.len();
-            let (taken, last) = take(at, filter, range.entries, limit, &mut items)?;
+            let entries = self.storage.converted(&at.resource, range.entries).await?;
+            let (taken, last) = take(at, filter, entries, limit, &mut items)?;
             let more = range.remaining.saturating_add(read - taken);
             let full = limit.is_some_and(|limit| items.len() == limit);
             let (Some(last), false) = (last, more == 0) else { return Ok(List { items, ..ended(range.revision) }) };

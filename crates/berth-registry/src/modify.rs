@@ -40,11 +40,16 @@ impl Registry {
         mut change: impl FnMut(&Stored) -> Result<Proposal, ApiError> + Send,
     ) -> Result<Written, ApiError> {
         let mut since = Since(by.author.now);
+        let mut refused = None;
         for attempt in 0..ATTEMPTS {
             since.pause(&*self.storage.clock).await;
             let old = self.storage.load_to_write(target, by.mode, attempt).await?;
             since.pause(&*self.storage.clock).await;
             let (revision, may_be_old) = (old.entry.mod_revision, old.may_be_old);
+            // The known version was current, so the answer is too. Reviewers are not asked again, as upstream.
+            if let Some((_, error)) = refused.take_if(|(of, _)| *of == revision) {
+                return Err(error);
+            }
             match self.try_change(target, by, old, &mut change).await {
                 Ok((object, _)) if may_be_old && object.is_at(revision) => (),
                 Ok((object, remarks)) => {
@@ -55,7 +60,9 @@ impl Registry {
                     return Ok(Written { object, created: false, warnings, audit });
                 }
                 Err(Failure::Raced) => (),
-                Err(failure) if may_be_old && !failure.is_unknown() => (),
+                Err(Failure::Refused(error)) if may_be_old && !matches!(error, ApiError::OutcomeUnknown { .. }) => {
+                    refused = Some((revision, error));
+                }
                 Err(Failure::Refused(error)) => return Err(error),
             }
         }

@@ -151,6 +151,17 @@ pub struct WatchOptions {
     pub progress: bool,
 }
 
+/// The options of a request.
+#[derive(Clone, Copy, Debug)]
+pub enum RequestOptions<'a> {
+    /// The server itself writes, without options.
+    None,
+    /// A create, an update or a patch.
+    Write(&'a WriteOptions),
+    /// A deletion.
+    Delete(&'a DeleteOptions),
+}
+
 /// Parses a resource version.
 #[must_use]
 pub fn parse_revision(text: &str) -> Option<Revision> {

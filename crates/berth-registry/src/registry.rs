@@ -1,13 +1,17 @@
 //! The API over one store: the context of its verbs.
 
 use crate::{
-    Actor, ApiError, Pressure, RequestVerifier, ResourceTable, Resources, Reviewer, Subresource, WriteOptions,
+    Actor, ApiError, Converter, Pressure, RequestOptions, RequestVerifier, Resource, ResourceTable, Resources, Reviewer, Subresource,
+    WriteOptions,
     admission::plug_in::Chain,
     allocation::ServiceRanges,
     authorization::{Authorizer, OwnWrites},
+    definition_progress::DefinitionProgress,
+    following::{Content, Following},
     fresh::Fresh,
     ownership::Author,
     shares::Shares,
+    stamps::new_uid,
     storage::Storage,
 };
 use berth_api::{FeatureGates, Object, fencing::FencingToken};
@@ -16,7 +20,10 @@ use berth_store::{
     Entry, Health, Store, Usage,
     env::{Clock, Rng, Timestamp},
 };
-use std::sync::{Arc, Mutex};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 /// The API over one store: the definitions of its resources, the chain of every write, and storage. Every verb is a
 /// method of it, in a file of its own. Cheap to clone.
@@ -27,6 +34,8 @@ pub struct Registry {
     pub(crate) storage: Storage,
     /// The PEM of the CA that every namespace has in a config map.
     pub(crate) root_ca: Arc<Mutex<Option<Arc<str>>>>,
+    /// How far the table follows the stored definitions.
+    pub(crate) progress: Arc<DefinitionProgress>,
 }
 
 impl Registry {
@@ -42,7 +51,7 @@ impl Registry {
         let store = Arc::new(OwnWrites::of(store));
         let authorizer = Arc::new(Authorizer::new(Arc::clone(&store), Arc::clone(&clock)));
         let chain = Chain::new(Arc::<OwnWrites>::clone(&store), Arc::clone(&clock), rng, gates, authorizer);
-        Self { definitions: table, chain, storage: Storage::new(store, clock), root_ca: Arc::default() }
+        Self { definitions: table, chain, storage: Storage::new(store, clock), root_ca: Arc::default(), progress: Arc::default() }
     }
 
     /// Returns the time of the clock that stamps objects, for comparisons with their times.
@@ -117,8 +126,34 @@ impl Registry {
         self.chain.authorizer.authorize(user, attributes).await
     }
 
+    /// Returns the labels of a namespace.
+    ///
+    /// # Errors
+    /// [`ApiError::NotFound`], or errors of the store.
+    pub async fn namespace_labels(&self, name: &str) -> Result<BTreeMap<String, String>, ApiError> {
+        self.chain.namespace_labels(name).await
+    }
+
+    /// Sets the converter of kinds with a conversion webhook, for all copies of this API. Only the first call counts.
+    pub fn set_converter(&self, converter: Arc<dyn Converter>) {
+        // A second converter would be that of another server.
+        let _ = self.storage.converter.set(converter);
+    }
+
+    /// Returns a new uid, for an object or a review.
+    #[must_use]
+    pub fn new_uid(&self) -> String {
+        new_uid(&*self.chain.rng)
+    }
+
+    /// Returns what is kept in memory of these resources. Only those of admission have this server's own writes at once.
+    #[must_use]
+    pub fn follow<T: Content>(&self, resources: Vec<Arc<Resource>>) -> Following<T> {
+        Following::new(Arc::clone(self.chain.authorizer.own_writes()), resources)
+    }
+
     pub(crate) fn author<'a>(&self, actor: &'a Actor, options: &'a WriteOptions, subresource: Option<Subresource>) -> Author<'a> {
-        Author { actor, manager: &options.field_manager, subresource, now: self.now() }
+        Author { actor, manager: &options.field_manager, subresource, now: self.now(), options: RequestOptions::Write(options) }
     }
 }
 
@@ -157,6 +192,13 @@ impl Registry {
     pub fn with_reviewers(mut self, reviewers: Vec<Arc<dyn Reviewer>>) -> Self {
         self.chain.reviewers = reviewers.into();
         self
+    }
+
+    /// Returns the same API with one more reviewer of writes, which is called last.
+    #[must_use]
+    pub fn with_reviewer(self, reviewer: Arc<dyn Reviewer>) -> Self {
+        let reviewers = self.chain.reviewers.iter().cloned().chain([reviewer]).collect();
+        self.with_reviewers(reviewers)
     }
 
     /// Returns the API for follow-up writes of a reviewed write.

@@ -121,7 +121,9 @@ fn check_archived(resource: &Resource, key: &Key, json: &[u8]) -> Result<(Bytes,
         return Err(ObjectFault::NoUid);
     }
     object.set_defaults();
-    let mut faults = metadata::validate_new(object.meta(), object.rules().name_rule, resource.scope);
+    let rules = *object.rules();
+    let mut faults = metadata::validate_new(object.meta(), rules.name_rule, resource.scope);
+    faults.extend(metadata::validate_finalizer_names(object.meta(), rules.finalizer_rule));
     faults.extend(object.validate(&FeatureGates::default()));
     if !faults.is_empty() {
         return Err(ObjectFault::Invalid(faults));

@@ -3,6 +3,7 @@
 use crate::{
     ApiError, Resource, Target,
     checks::Mode,
+    converter::SharedConverter,
     failure::Failure,
     fencing::{self, KnownLeases},
     fresh::{Fresh, SharedObject},
@@ -21,11 +22,13 @@ pub(crate) struct Storage {
     /// Fences writes of objects. `None`: no fencing.
     pub(crate) fencing_token: Option<Arc<FencingToken>>,
     leases: Arc<KnownLeases>,
+    /// Converts objects of kinds with a conversion webhook.
+    pub(crate) converter: SharedConverter,
 }
 
 impl Storage {
     pub(crate) fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Self {
-        Self { store, clock, fresh: Arc::default(), fencing_token: None, leases: Arc::default() }
+        Self { store, clock, fresh: Arc::default(), fencing_token: None, leases: Arc::default(), converter: Arc::default() }
     }
 
     /// Stores an object in its final form.
@@ -41,7 +44,7 @@ impl Storage {
         purpose: Purpose,
     ) -> Result<Arc<Entry>, Failure> {
         let expires_at = resource.expires_at(self.clock.now());
-        let value = stored::encode(resource, &**object)?;
+        let value = self.encoded(resource, &**object).await?;
         let header = stored::header_of(resource, &**object, &value);
         let entry = self.write(resource, Write { expires_at, header, ..Write::put(key, value, expected, purpose) }).await?;
         if resource.is_built_in() && Fresh::takes(resource, &entry, object) {
@@ -67,9 +70,10 @@ impl Storage {
         }
     }
 
-    /// Returns the entry of the target's object.
+    /// Returns the entry of the target's object, converted if a webhook does that.
     pub(crate) async fn fetch(&self, target: &Target) -> Result<Arc<Entry>, ApiError> {
-        self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(&target.resource, &target.name))
+        let found = self.store.get(&target.key()).await?.ok_or_else(|| ApiError::not_found(&target.resource, &target.name))?;
+        self.converted_one(&target.resource, found).await
     }
 
     /// Returns the target's object, decoded.
@@ -83,7 +87,8 @@ impl Storage {
     /// without a read. If that is current, it saves a round trip to a remote store. If the attempt writes nothing, for
     /// any reason, the next attempt reads the current version and decides.
     pub(crate) async fn load_to_write(&self, target: &Target, mode: Mode, attempt: u32) -> Result<Stored, ApiError> {
-        let known = if attempt == 0 && mode == Mode::Real { self.store.known(&target.key()) } else { None };
+        let is_known = attempt == 0 && mode == Mode::Real && target.resource.conversion_webhook().is_none();
+        let known = if is_known { self.store.known(&target.key()) } else { None };
         let known =
             known.and_then(|entry| Some(Stored { object: self.object_of(&target.resource, &entry).ok()?, entry, may_be_old: true }));
         match known {

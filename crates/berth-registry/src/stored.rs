@@ -36,6 +36,12 @@ pub(crate) fn encode(resource: &Resource, object: &dyn Object) -> Result<Bytes, 
     }
 }
 
+/// Whether a write of an unchanged object would store the same value. A custom object may be stored in another version,
+/// or by an earlier schema: then the write migrates it, as upstream's does.
+pub(crate) fn is_stored_as(resource: &Resource, entry: &Entry, object: &dyn Object) -> bool {
+    resource.is_built_in() || encode(resource, object).is_ok_and(|value| value == entry.value)
+}
+
 /// Returns the object of an entry, with its defaults, without a resource version.
 pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiError> {
     let converted;
@@ -51,7 +57,7 @@ pub(crate) fn load(resource: &Resource, entry: &Entry) -> Result<BoxObject, ApiE
     Ok(object)
 }
 
-fn unreadable(entry: &Entry, error: &dyn Error) -> ApiError {
+pub(crate) fn unreadable(entry: &Entry, error: &dyn Error) -> ApiError {
     ApiError::Internal { message: format!("{} at revision {} cannot be read: {error}", entry.key, entry.mod_revision) }
 }
 
@@ -117,7 +123,7 @@ pub(crate) fn shown_after_write(resource: &Resource, entry: Arc<Entry>, object: 
 }
 
 /// Returns the entry with another value, whose header is decoded if it is unknown.
-fn with_value(resource: &Resource, entry: &Entry, value: Bytes, header: Option<Header>) -> Arc<Entry> {
+pub(crate) fn with_value(resource: &Resource, entry: &Entry, value: Bytes, header: Option<Header>) -> Arc<Entry> {
     let header = header.unwrap_or_else(|| header::read(&resource.selectable_fields, &value));
     let (create_revision, mod_revision) = (entry.create_revision, entry.mod_revision);
     Arc::new(Entry { key: entry.key.clone(), value, header, create_revision, mod_revision })

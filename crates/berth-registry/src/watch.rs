@@ -2,11 +2,11 @@
 
 use crate::{
     Actor, ApiError, Collection, List, Registry, Resource, WatchEvent, WatchOptions, checks, filter::Filter, get::wanted_revision, key,
-    list::Page, shares, stored,
+    list::Page, shares, storage::Storage, stored,
 };
 use berth_store::{Entry, Event, EventKind, Events, ReadError, Revision, Watch, WatchItem, env::Clock};
 use futures::{
-    Stream, StreamExt,
+    FutureExt, Stream, StreamExt,
     future::BoxFuture,
     stream::{self, BoxStream},
 };
@@ -62,6 +62,8 @@ impl Registry {
             filter: filter.compacted(),
             changes: Some(changes),
             rest: Events::new().into_iter(),
+            converter: at.resource.conversion_webhook().is_some().then(|| self.storage.clone()),
+            converting: None,
             bookmarks,
             progress: options.progress,
             seen: after,
@@ -150,6 +152,10 @@ struct Live {
     changes: Option<Watch>,
     /// The remaining events of the last revision. No bookmark precedes them, because a client resumes after a revision.
     rest: <Events as IntoIterator>::IntoIter,
+    /// Converts the events of a kind with a conversion webhook.
+    converter: Option<Storage>,
+    /// The conversion of the last revision's events. The watch waits for it.
+    converting: Option<BoxFuture<'static, Result<Vec<Arc<Event>>, ApiError>>>,
     bookmarks: Option<Bookmarks>,
     /// Whether to send a bookmark each time the watch has caught up.
     progress: bool,
@@ -206,11 +212,27 @@ impl Stream for Live {
                 context.waker().wake_by_ref();
                 return Poll::Pending;
             }
+            if let Some(converting) = &mut this.converting {
+                let Poll::Ready(converted) = converting.as_mut().poll(context) else { return Poll::Pending };
+                this.converting = None;
+                match converted {
+                    Ok(events) => this.rest = events.into_iter().collect::<Events>().into_iter(),
+                    Err(error) => return Poll::Ready(Some(this.end(error))),
+                }
+                continue;
+            }
             let Some(changes) = &mut this.changes else { return Poll::Ready(None) };
             match changes.poll_next_unpin(context) {
                 Poll::Ready(Some(Ok(WatchItem::Events(events)))) => {
                     this.seen = this.seen.max(events[0].entry.mod_revision);
-                    this.rest = events.into_iter();
+                    match &this.converter {
+                        None => this.rest = events.into_iter(),
+                        Some(storage) => {
+                            let (storage, resource) = (storage.clone(), Arc::clone(&this.resource));
+                            let events = events.into_iter().collect();
+                            this.converting = Some(async move { storage.converted_events(&resource, events).await }.boxed());
+                        }
+                    }
                 }
                 Poll::Ready(Some(Ok(WatchItem::Progress(revision)))) => {
                     this.seen = this.seen.max(revision);

@@ -28,6 +28,7 @@ mod service_account;
 mod service_allocation;
 mod storage_object_in_use_protection;
 pub(crate) mod storing;
+pub(crate) mod versions;
 
 pub(crate) use root_ca::ROOT_CA;
 pub(crate) use service_account::{DEFAULT_ACCOUNT, ServiceAccount};
@@ -54,7 +55,7 @@ use berth_api::{
 };
 use berth_store::{Entry, Key, MinRevision};
 use serde_json::Value;
-use std::{fmt::Display, mem, sync::Arc};
+use std::{borrow::Cow, fmt::Display, mem, sync::Arc};
 
 /// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,7 +74,7 @@ pub struct Remarks {
     /// Texts for `Warning` headers.
     pub warnings: Vec<String>,
     /// Annotations for the audit log: names and values.
-    pub audit: Vec<(&'static str, String)>,
+    pub audit: Vec<(Cow<'static, str>, String)>,
 }
 
 impl Remarks {
@@ -181,8 +182,8 @@ pub(crate) struct Admission<'a> {
     pub(crate) needs_account: bool,
     /// The limit ranges for a new object.
     limit_ranges: Vec<LimitRange>,
-    /// Whether a reviewer was called to mutate the object.
-    is_asked: bool,
+    /// The calls of the reviewers to mutate the object.
+    rounds: reviewers::Rounds,
     is_changed_outside: bool,
 }
 
@@ -225,7 +226,7 @@ impl<'a> Admission<'a> {
             namespace_entry: None,
             needs_account: false,
             limit_ranges: Vec::new(),
-            is_asked: false,
+            rounds: reviewers::Rounds::default(),
             is_changed_outside: false,
         }
     }
@@ -347,12 +348,15 @@ impl<'a> Admission<'a> {
 
     fn faults(&self, gates: &FeatureGates) -> Vec<FieldError> {
         let new = &*self.object;
+        let of_finalizers = || metadata::validate_finalizer_names(new.meta(), new.rules().finalizer_rule);
         let Some(old) = self.old.as_ref().map(|old| &*old.object) else {
             let mut errors = metadata::validate_new(new.meta(), new.rules().name_rule, self.at.resource.scope);
+            errors.extend(of_finalizers());
             errors.extend(new.validate(gates));
             return errors;
         };
         let mut errors = metadata::validate_update(new.meta(), old.meta());
+        errors.extend(of_finalizers());
         if self.subresource().is_none() && new.rules().checks_new_name_base {
             errors.extend(metadata::validate_new_name_base(new.meta(), old.meta(), new.rules().name_rule));
         }

@@ -5,10 +5,10 @@ use super::{
     plug_in::{Chain, PlugIn},
     reader::Reader,
 };
-use crate::{ApiError, error::Cause, resource};
+use crate::{ApiError, error::Cause, resource, stored};
 use berth_api::{Scope, k8s_openapi::api::core::v1::Namespace};
-use berth_store::Entry;
-use std::sync::Arc;
+use berth_store::{Entry, MinRevision};
+use std::{collections::BTreeMap, sync::Arc};
 
 /// Namespaces that may not be deleted.
 const IMMORTAL: &[&str] = &["default", "kube-public", "kube-system"];
@@ -35,10 +35,20 @@ impl PlugIn for NamespaceLifecycle {
 
     /// A reviewer may have taken long, so the namespace is checked again.
     async fn charge(chain: &Chain, admission: &mut Admission<'_>, _charges: &mut Charges) -> Result<(), ApiError> {
-        match filled(admission).filter(|_| admission.is_asked) {
+        match filled(admission).filter(|_| admission.rounds.have_begun()) {
             Some(namespace) => open_namespace(&chain.reader, admission, namespace).await.map(drop),
             None => Ok(()),
         }
+    }
+}
+
+impl Chain {
+    /// Returns the labels of a namespace.
+    pub(crate) async fn namespace_labels(&self, name: &str) -> Result<BTreeMap<String, String>, ApiError> {
+        let namespaces = resource::of::<Namespace>();
+        let entry = self.reader.get(namespaces, None, name, &MinRevision::default()).await?;
+        let entry = entry.ok_or_else(|| ApiError::not_found(namespaces, name))?;
+        Ok(stored::load(namespaces, &entry)?.meta().labels.clone().unwrap_or_default())
     }
 }
 

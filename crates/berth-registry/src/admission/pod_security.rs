@@ -73,9 +73,9 @@ fn judge(admission: &Admission<'_>, namespace: Option<&Entry>) -> Result<Remarks
         if let Some(text) = subject.violations(policy.enforce) {
             return Err(admission.forbidden(format!("violates {text}")));
         }
-        remarks.audit.push((ENFORCED, policy.enforce.to_string()));
+        remarks.audit.push((ENFORCED.into(), policy.enforce.to_string()));
     }
-    remarks.audit.extend(subject.violations(policy.audit).map(|text| (VIOLATIONS, format!("would violate {text}"))));
+    remarks.audit.extend(subject.violations(policy.audit).map(|text| (VIOLATIONS.into(), format!("would violate {text}"))));
     remarks.warnings.extend(subject.violations(policy.warn).map(|text| format!("would violate {text}")));
     Ok(remarks)
 }

@@ -15,7 +15,7 @@ impl Chain {
         if is_deletion && is_dry {
             return Ok(Current::Made(object.to_value()));
         }
-        let is_same = object.same_as(&*old.object);
+        let is_same = object.same_as(&*old.object) && (is_deletion || stored::is_stored_as(resource, &old.entry, &**object));
         if is_same && !(is_deletion && admission.removes) {
             return Ok(Current::Stored(stored::shown_after_write(resource, Arc::clone(&old.entry), &**object)));
         }

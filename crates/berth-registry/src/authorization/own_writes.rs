@@ -1,6 +1,10 @@
-//! The newest revisions of roles and bindings that this server wrote.
+//! The newest revisions that this server wrote of objects that it keeps in memory: roles, bindings, and what admission
+//! follows.
 
-use crate::{Resource, resource};
+use crate::{
+    Resource,
+    resource::{self, built_in},
+};
 use berth_api::k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use berth_store::{
     Entry, Health, Key, MinRevision, Range, RangeRequest, ReadError, Revision, Store, Usage, Watch, WatchFilter, Write, WriteError,
@@ -15,21 +19,32 @@ use std::sync::{
 /// The number of resources that define a policy.
 const RESOURCES: usize = 4;
 
-/// A store that records the newest revision of roles and bindings whose write through it was acknowledged.
+/// The group of the resources that admission follows.
+const ADMISSION: &str = "admissionregistration.k8s.io";
+
+/// A store that records the newest revision of the objects in memory whose write through it was acknowledged.
 pub(crate) struct OwnWrites {
     store: Arc<dyn Store>,
-    /// The key prefix and the newest revision for each of [`resources`].
-    newest: [(&'static str, AtomicU64); RESOURCES],
+    /// The key prefix and the newest revision for each of [`resources`], then for those of admission.
+    newest: Vec<(&'static str, AtomicU64)>,
 }
 
 impl OwnWrites {
     pub(crate) fn of(store: Arc<dyn Store>) -> Self {
-        Self { store, newest: resources().map(|resource| (resource.prefix(), AtomicU64::new(0))) }
+        let of_admission = built_in().all().iter().filter(|resource| resource.group() == ADMISSION);
+        let followed = resources().into_iter().chain(of_admission);
+        Self { store, newest: followed.map(|resource| (resource.prefix(), AtomicU64::new(0))).collect() }
     }
 
     /// Returns the newest revision for each of [`resources`], 0 without a write.
     pub(super) fn newest(&self) -> [Revision; RESOURCES] {
-        self.newest.each_ref().map(|(_, newest)| Revision(newest.load(Ordering::Acquire)))
+        std::array::from_fn(|index| Revision(self.newest[index].1.load(Ordering::Acquire)))
+    }
+
+    /// Returns the newest revision below this key prefix, 0 without a write or for another prefix.
+    pub(crate) fn newest_of(&self, prefix: &str) -> Revision {
+        let found = self.newest.iter().find(|(followed, _)| *followed == prefix);
+        Revision(found.map_or(0, |(_, newest)| newest.load(Ordering::Acquire)))
     }
 
     fn note(&self, entries: &[Arc<Entry>]) {

@@ -76,6 +76,11 @@ impl Authorizer {
         Self { own_writes, clock, kept: Mutex::default(), failed_at: lock::Mutex::default() }
     }
 
+    /// Returns the store, with the revisions of this server's writes.
+    pub(crate) fn own_writes(&self) -> &Arc<OwnWrites> {
+        &self.own_writes
+    }
+
     /// Locks the policy. A panic can leave it incomplete only in writes that its watches have yet to deliver.
     fn kept(&self) -> MutexGuard<'_, Option<Kept>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)

@@ -16,7 +16,10 @@ use crate::{
 };
 use berth_identity::GroupVersion;
 use serde_json::{Map, Value, json};
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{MutexGuard, PoisonError},
+};
 
 impl Resources {
     /// Returns the documents of OpenAPI v3. The first call builds them in some milliseconds.
@@ -33,8 +36,19 @@ impl Resources {
 }
 
 fn made(resources: &Resources) -> OpenApi {
-    let of_version = |version: GroupVersion| (path_of(&version), Document::new(&build(resources, &version)));
-    let by_path: BTreeMap<String, Document> = group_versions(resources).into_iter().map(of_version).collect();
+    let before = std::mem::take(&mut *built(resources));
+    let mut now = BTreeMap::new();
+    for version in group_versions(resources) {
+        let of_version = resources.all().iter().filter(|resource| resource.gvk().group_version() == version);
+        let numbers: Vec<u64> = of_version.map(|resource| resource.number()).collect();
+        let document = match before.get(&version) {
+            Some((same, document)) if *same == numbers => document.clone(),
+            _ => Document::new(&build(resources, &version)),
+        };
+        now.insert(version, (numbers, document));
+    }
+    let by_path: BTreeMap<String, Document> = now.iter().map(|(version, (_, document))| (path_of(version), document.clone())).collect();
+    *built(resources) = now;
     let entry = |(path, document): (&String, &Document)| {
         (path.clone(), json!({"serverRelativeURL": format!("/openapi/v3/{path}?hash={}", document.hash)}))
     };
@@ -42,11 +56,19 @@ fn made(resources: &Resources) -> OpenApi {
     OpenApi { index, by_path }
 }
 
-/// Returns the name of a kind's schema, and the schemas of all types that it contains.
-pub(crate) fn schemas_of(resource: &Resource) -> (String, Map<String, Value>) {
-    let mut schemas = schemas::Schemas::new();
-    let (object, _) = schemas.resource(resource);
-    (schemas::name_of(&object), schemas.finish())
+fn built(resources: &Resources) -> MutexGuard<'_, BTreeMap<GroupVersion, (Vec<u64>, Document)>> {
+    // No code panics while it holds the lock.
+    resources.documents.built.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Resource {
+    /// Returns the name of the schema of its kind, and the schemas of all types that it contains, as OpenAPI publishes them.
+    #[must_use]
+    pub fn schemas(&self) -> (String, Map<String, Value>) {
+        let mut schemas = schemas::Schemas::new();
+        let (object, _) = schemas.resource(self);
+        (schemas::name_of(&object), schemas.finish())
+    }
 }
 
 fn path_of(version: &GroupVersion) -> String {

@@ -18,12 +18,9 @@ use berth_api::{
 use berth_identity::{GroupVersion, GroupVersionKind};
 use serde_json::{Map, Value, json};
 
-const PATCH_TYPES: [&str; 4] = [
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
-];
+const PATCH_TYPES: [&str; 3] = ["application/apply-patch+yaml", "application/json-patch+json", "application/merge-patch+json"];
+/// The patch that needs list keys, which only built-in kinds define. kubectl sends it where the document names it.
+const STRATEGIC_PATCH: &str = "application/strategic-merge-patch+json";
 
 /// Returns `paths` of one group and version. Collects the referenced schemas.
 pub(super) fn of(resources: &Resources, version: &GroupVersion, schemas: &mut Schemas) -> Value {
@@ -89,7 +86,7 @@ fn add_resource(paths: &mut Map<String, Value>, resource: &Resource, schemas: &m
 /// Returns get, put and patch, if the resource (or subresource, `suffix`) supports them.
 fn read_and_write(resource: &Resource, gvk: &GroupVersionKind, object: &Value, suffix: &str, schemas: &mut Schemas) -> Map<String, Value> {
     let on = |action, id: &str| Operation { resource, gvk, action, id: operation_id(id, resource, suffix) };
-    let patch = on("patch", "patch").with(PATCH_QUERY).patch_body(&schemas.reference::<Patch>());
+    let patch = on("patch", "patch").with(PATCH_QUERY).patch_body(&schemas.reference::<Patch>(), resource.is_built_in());
     Map::from_iter([
         ("get".to_owned(), on("get", "read").with(&[]).answer(&[200], object)),
         ("put".to_owned(), on("put", "replace").with(WRITE_QUERY).body(object).answer(&[200, 201], object)),
@@ -307,8 +304,9 @@ impl Draft {
         self
     }
 
-    fn patch_body(mut self, schema: &Value) -> Self {
-        let content: Map<String, Value> = PATCH_TYPES.iter().map(|kind| ((*kind).to_owned(), json!({"schema": schema}))).collect();
+    fn patch_body(mut self, schema: &Value, has_strategic_patch: bool) -> Self {
+        let types = PATCH_TYPES.iter().chain(has_strategic_patch.then_some(&STRATEGIC_PATCH));
+        let content: Map<String, Value> = types.map(|kind| ((*kind).to_owned(), json!({"schema": schema}))).collect();
         self.0["requestBody"] = json!({"required": true, "content": content});
         self
     }

@@ -79,6 +79,7 @@ impl Schemas {
             KindSchema::Published(Published { name, mut schemas }) => {
                 if let Some(schema) = schemas.get_mut(&name) {
                     mark_kind(schema, &gvk_value(gvk));
+                    mark_selectable(schema, resource);
                 }
                 self.published.extend(schemas);
                 reference_to(&name)
@@ -87,7 +88,7 @@ impl Schemas {
         let list_meta = self.reference::<ListMeta>();
         let name = format!("{}List", name_of(&object));
         let reference = reference_to(&name);
-        let list = json!({
+        let mut list = json!({
             "description": format!("{}List is a list of {}.", resource.kind(), resource.plural()),
             "type": "object",
             "required": ["items"],
@@ -99,6 +100,7 @@ impl Schemas {
             },
             "x-kubernetes-group-version-kind": [{"group": gvk.group, "version": gvk.version, "kind": format!("{}List", gvk.kind)}],
         });
+        mark_selectable(&mut list, resource);
         if !self.lists.iter().any(|(known, _)| *known == name) {
             self.lists.push((name, list));
         }
@@ -259,6 +261,15 @@ fn mark_kind(schema: &mut Value, gvk: &Value) {
     let Some(properties) = schema["properties"].as_object_mut() else { return };
     properties.entry("apiVersion").or_insert_with(|| API_VERSION.schema());
     properties.entry("kind").or_insert_with(|| KIND.schema());
+}
+
+/// Adds the fields that selectors of a custom resource can name. Upstream publishes those of no other kinds.
+fn mark_selectable(schema: &mut Value, resource: &Resource) {
+    let fields = resource.selectable_fields.iter().filter(|_| !resource.is_built_in());
+    let fields: Vec<Value> = fields.map(|field| json!({"fieldPath": *field.name})).collect();
+    if !fields.is_empty() {
+        schema["x-kubernetes-selectable-fields"] = Value::Array(fields);
+    }
 }
 
 /// Adds the kind to a type that is an API object.

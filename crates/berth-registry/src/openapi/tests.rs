@@ -105,16 +105,6 @@ fn kubectl_finds_how_to_validate_and_patch_every_kind() {
 }
 
 #[test]
-fn what_can_only_be_read_has_no_other_operation() {
-    let document = read("apis/apiextensions.k8s.io/v1");
-    for (path, item) in document["paths"].as_object().expect("paths").iter().filter(|(path, _)| path.contains("customresourcedefinitions"))
-    {
-        let operations: Vec<&String> = item.as_object().expect("an item").keys().collect();
-        assert_eq!(operations, ["get", "parameters"], "{path}");
-    }
-}
-
-#[test]
 fn own_types_have_upstreams_names() {
     let apps = read("apis/apps/v1");
     let deployment = schema(&apps, "io.k8s.api.apps.v1.Deployment");

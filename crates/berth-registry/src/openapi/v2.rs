@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 const REFERENCE_PREFIX: &str = "#/definitions/";
 const GVK: &str = "x-kubernetes-group-version-kind";
+const PRESERVE_UNKNOWN_FIELDS: &str = "x-kubernetes-preserve-unknown-fields";
 const SYNTAXES: [&str; 2] = ["application/json", "application/yaml"];
 
 /// Returns the whole document.
@@ -124,7 +125,11 @@ fn schema(value: Value) -> Value {
 fn remove_new_words(schema: &mut Map<String, Value>) {
     let is_null_allowed = schema.remove("nullable") == Some(Value::Bool(true));
     let is_int_or_string = schema.contains_key("x-kubernetes-int-or-string");
-    if is_null_allowed || is_int_or_string {
+    let is_open = schema.get(PRESERVE_UNKNOWN_FIELDS) == Some(&Value::Bool(true));
+    if is_open && schema.contains_key(GVK) {
+        // An object of which nothing is known but its kind.
+        schema.retain(|word, _| ["type", GVK].contains(&word.as_str()));
+    } else if is_null_allowed || is_int_or_string || is_open {
         ["type", "items", "properties", "additionalProperties"].iter().for_each(|word| _ = schema.remove(*word));
     }
     ["anyOf", "not"].iter().for_each(|word| _ = schema.remove(*word));

@@ -1,7 +1,7 @@
 //! Computes the facts about a kind that field ownership needs.
 
 use crate::{
-    Resource, Subresource, openapi,
+    Resource, Subresource,
     resource::{KindFields, fill},
 };
 use berth_fieldsets::{Path, PathElement, Schema, Set};
@@ -23,7 +23,7 @@ fn made(resource: &Resource) -> KindFields {
 }
 
 fn of_version(resource: &Resource) -> KindFields {
-    let (name, schemas) = openapi::schemas_of(resource);
+    let (name, schemas) = resource.schemas();
     let has = |part: &str| schemas.get(&name).is_some_and(|schema| schema["properties"].get(part).is_some());
     let empty = resource.rules.empty().unwrap_or_else(|| {
         let mut empty = json!({"metadata": {}});

@@ -7,19 +7,20 @@
 mod kinds;
 
 use crate::{
-    Actor, ApiError, Body, Resource, Subresource, Target, error::Cause, fresh::SharedObject, resource::KindFields, stamps::whole_seconds,
+    Actor, ApiError, Body, RequestOptions, Resource, Subresource, Target, error::Cause, fresh::SharedObject, resource::KindFields,
+    stamps::whole_seconds,
 };
 use berth_api::{
     Object,
     k8s_openapi::apimachinery::pkg::apis::meta::v1::{ManagedFieldsEntry, Time},
 };
 use berth_fieldsets::{
-    Application, ApplyError, Force, LAST_APPLIED_ANNOTATION, Managers, Root, Set, Update, Versions, Writer, apply_as_kubectl, update,
-    update_entries,
+    Application, ApplyError, Faults, Force, LAST_APPLIED_ANNOTATION, Managers, Root, Set, Update, Versions, Writer, apply_as_kubectl,
+    update, update_entries,
 };
 use berth_store::env::Timestamp;
 use kinds::fields_of;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 /// The manager whose applies update the annotation of client-side apply.
 const KUBECTL: &str = "kubectl";
@@ -35,6 +36,8 @@ pub(crate) struct Author<'a> {
     /// The subresource. `None`: the object itself.
     pub(crate) subresource: Option<Subresource>,
     pub(crate) now: Timestamp,
+    /// The options of the request, for its reviewers.
+    pub(crate) options: RequestOptions<'a>,
 }
 
 /// How a write determines the owners of fields.
@@ -274,10 +277,15 @@ fn renew_last_applied(document: &mut Value, config: &Value) {
     }
     let text = format!("{applied}\n");
     annotations.remove(LAST_APPLIED_ANNOTATION);
-    let others: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
-    if others + LAST_APPLIED_ANNOTATION.len() + text.len() <= ANNOTATION_BYTES_MAX {
+    if last_applied_fits(annotations, &text) {
         annotations.insert(LAST_APPLIED_ANNOTATION.to_owned(), text.into());
     }
+}
+
+/// Whether an object can have the annotation of client-side apply beside these annotations.
+pub(crate) fn last_applied_fits(annotations: &Map<String, Value>, text: &str) -> bool {
+    let others: usize = annotations.iter().map(|(key, value)| key.len() + value.as_str().map_or(0, str::len)).sum();
+    others + LAST_APPLIED_ANNOTATION.len() + text.len() <= ANNOTATION_BYTES_MAX
 }
 
 /// Removes the ownership of fields that the rules of an update dropped from an apply's result. Examples are a block that
@@ -297,4 +305,29 @@ pub(crate) fn record_apply(old: &dyn Object, new: &mut dyn Object, managers: &Ma
     if !new.same_as(old) {
         new.meta_mut().managed_fields = renewed;
     }
+}
+
+/// Returns a document with `fields` merged into it by the schema of its kind. Owners stay as they are.
+///
+/// # Errors
+/// The fields do not fit the schema, or they contain a part that a merge replaces as a whole. In upstream's words.
+pub(crate) fn merged(version: &Resource, document: &Value, fields: &Value) -> Result<Value, MergeError> {
+    let root = fields_of(version).root();
+    root.validate(fields).map_err(MergeError::Schema)?;
+    let atomic = root.atomic_parts(fields);
+    if !atomic.is_empty() {
+        return Err(MergeError::Atomic(atomic));
+    }
+    Ok(root.merge(document, fields))
+}
+
+/// Why fields cannot be merged into a document.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum MergeError {
+    /// They do not fit the schema.
+    #[error("failed to convert patch object to typed object: {0}")]
+    Schema(Faults),
+    /// They contain parts that a merge replaces as a whole.
+    #[error("invalid ApplyConfiguration: may not mutate atomic arrays, maps or structs: {}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Atomic(Vec<berth_fieldsets::Path>),
 }

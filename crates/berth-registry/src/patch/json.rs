@@ -1,6 +1,10 @@
 //! JSON patch (RFC 6902), with the extensions that clients of Kubernetes rely on.
 
-use super::DEPTH_MAX;
+use super::{
+    DEPTH_MAX,
+    misfit::Misfit,
+    pointer::{Pointer, get, index, parent_mut},
+};
 use crate::ApiError;
 use serde_json::{Map, Value};
 
@@ -26,6 +30,63 @@ const MOVED_MAX: usize = 2_000_000;
 /// [`ApiError::BadRequest`] if the patch is not an array of objects. [`ApiError::TooLarge`] if it has too many
 /// operations or they move too much. [`ApiError::Unprocessable`] if an operation does not fit the document.
 pub fn json(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
+    applied(doc, patch).map_err(|error| match error {
+        Stopped::Refused(error) => error,
+        Stopped::At(_) => ApiError::Unprocessable,
+    })
+}
+
+/// Why a JSON patch cannot be applied.
+#[derive(Debug, thiserror::Error)]
+pub enum JsonPatchError {
+    /// It is not an array of objects, has too many operations, or they move too much.
+    #[error(transparent)]
+    Refused(ApiError),
+    /// An operation does not fit the document.
+    #[error(transparent)]
+    Misfit(Misfit),
+}
+
+/// Does the same as [`json`], and returns why an operation does not fit. That costs the operations before it once more.
+///
+/// # Errors
+/// [`JsonPatchError`].
+pub fn json_with_reason(doc: &Value, patch: &[u8]) -> Result<Value, JsonPatchError> {
+    let place = match applied(doc, patch) {
+        Ok(changed) => return Ok(changed),
+        Err(Stopped::Refused(error)) => return Err(JsonPatchError::Refused(error)),
+        Err(Stopped::At(place)) => place,
+    };
+    let mut operations = read(patch).map_err(JsonPatchError::Refused)?;
+    let misfit = operations.swap_remove(place);
+    let (mut before, mut work) = (doc.clone(), Work::default());
+    for operation in operations.into_iter().take(place) {
+        // It fitted before.
+        let _ = apply(&mut before, operation, &mut work);
+    }
+    Err(JsonPatchError::Misfit(Misfit::of(&before, &misfit)))
+}
+
+/// Why not all operations were applied.
+enum Stopped {
+    Refused(ApiError),
+    /// The operation at this place does not fit.
+    At(usize),
+}
+
+fn applied(doc: &Value, patch: &[u8]) -> Result<Value, Stopped> {
+    let (mut doc, mut work) = (doc.clone(), Work::default());
+    for (place, operation) in read(patch).map_err(Stopped::Refused)?.into_iter().enumerate() {
+        apply(&mut doc, operation, &mut work).ok_or(Stopped::At(place))?;
+        if MOVED_MAX < work.moved {
+            let message = format!("Request entity too large: a JSON patch may move {MOVED_MAX} elements of lists and members of objects");
+            return Err(Stopped::Refused(ApiError::TooLarge { message }));
+        }
+    }
+    Ok(doc)
+}
+
+fn read(patch: &[u8]) -> Result<Vec<Map<String, Value>>, ApiError> {
     let operations: Vec<Map<String, Value>> =
         serde_json::from_slice(patch).map_err(|error| ApiError::BadRequest { message: format!("error decoding patch: {error}") })?;
     if operations.len() > OPERATIONS_MAX {
@@ -35,16 +96,7 @@ pub fn json(doc: &Value, patch: &[u8]) -> Result<Value, ApiError> {
         );
         return Err(ApiError::TooLarge { message });
     }
-    let mut doc = doc.clone();
-    let mut work = Work::default();
-    for operation in operations {
-        apply(&mut doc, operation, &mut work).ok_or(ApiError::Unprocessable)?;
-        if MOVED_MAX < work.moved {
-            let message = format!("Request entity too large: a JSON patch may move {MOVED_MAX} elements of lists and members of objects");
-            return Err(ApiError::TooLarge { message });
-        }
-    }
-    Ok(doc)
+    Ok(operations)
 }
 
 /// The cost of a patch so far.
@@ -79,56 +131,6 @@ fn apply(doc: &mut Value, mut operation: Map<String, Value>, work: &mut Work) ->
         }
         _ => None,
     }
-}
-
-/// A position in a document: the path to its parent, and the last step. The document itself has no steps.
-struct Pointer {
-    steps: Vec<String>,
-}
-
-impl Pointer {
-    fn parse(text: &str) -> Option<Self> {
-        if text.is_empty() {
-            return Some(Self { steps: Vec::new() });
-        }
-        let steps = text.strip_prefix('/')?.split('/').map(|step| step.replace("~1", "/").replace("~0", "~"));
-        Some(Self { steps: steps.collect() })
-    }
-}
-
-/// Returns `None` if the parent or the element does not exist, and `Some(None)` for an absent member of an existing
-/// object.
-fn get<'a>(doc: &'a Value, pointer: &Pointer) -> Option<Option<&'a Value>> {
-    let Some((last, way)) = pointer.steps.split_last() else { return Some(Some(doc)) };
-    let parent = way.iter().try_fold(doc, |at, step| child(at, step))?;
-    if parent.is_object() { Some(parent.get(last.as_str())) } else { child(parent, last).map(Some) }
-}
-
-fn child<'a>(at: &'a Value, step: &str) -> Option<&'a Value> {
-    match at {
-        Value::Object(members) => members.get(step),
-        Value::Array(items) => items.get(index(step, items.len())?),
-        _ => None,
-    }
-}
-
-fn parent_mut<'a>(doc: &'a mut Value, way: &[String]) -> Option<&'a mut Value> {
-    way.iter().try_fold(doc, |at, step| match at {
-        Value::Object(members) => members.get_mut(step),
-        Value::Array(items) => {
-            let index = index(step, items.len())?;
-            items.get_mut(index)
-        }
-        _ => None,
-    })
-}
-
-/// Returns the index for `step`, counted from the end if negative, among `len` positions. Past the end only if that is
-/// a position.
-fn index(step: &str, len: usize) -> Option<usize> {
-    let index: i64 = step.parse().ok()?;
-    let index = if index < 0 { index.checked_add(i64::try_from(len).ok()?)? } else { index };
-    usize::try_from(index).ok().filter(|index| *index < len)
 }
 
 fn add(doc: &mut Value, pointer: &Pointer, value: Value, work: &mut Work) -> Option<()> {

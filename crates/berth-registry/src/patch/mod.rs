@@ -9,11 +9,14 @@ mod go;
 mod json;
 mod merge;
 pub(crate) mod merge_keys;
+mod misfit;
 mod parsed;
+mod pointer;
 mod strategic;
 
-pub use json::json;
+pub use json::{JsonPatchError, json, json_with_reason};
 pub use merge::{merge, merge_changes, three_way_merge};
+pub use misfit::Misfit;
 pub(crate) use parsed::Parsed;
 pub use strategic::strategic;
 

@@ -6,7 +6,7 @@ use super::{
 };
 use crate::age::{of_seconds, since};
 use berth_api::{Object, Subresource};
-use berth_kinds::{Cell, Column, Definition, Document, Form, JsonPath, Kind, KindVersion, Type};
+use berth_kinds::{Cell, Column, Conversion, ConversionWebhook, Definition, Document, Form, JsonPath, Kind, KindVersion, Type};
 use bytes::Bytes;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
@@ -44,6 +44,10 @@ impl Resource {
             (version.status, Subresource::Status),
         ];
         resource.subresources = subresources.into_iter().filter(|(has, _)| *has).map(|(_, subresource)| subresource).collect();
+        if !is_native {
+            // Upstream's order in discovery: the status of a custom resource comes first, and that of a built-in kind last.
+            resource.subresources.reverse();
+        }
         let field = |field: &berth_kinds::SelectableField| {
             let pointer = field.fields.iter().map(|name| format!("/{}", name.replace('~', "~0").replace('/', "~1"))).collect();
             let path: Vec<&str> = field.fields.iter().map(String::as_str).collect();
@@ -64,6 +68,13 @@ struct Versioned(KindVersion);
 impl StoredForm for Versioned {
     fn api_version(&self) -> &str {
         self.0.stored_api_version()
+    }
+
+    fn webhook(&self) -> Option<&ConversionWebhook> {
+        match &self.0.definition().conversion {
+            Conversion::Webhook(webhook) => Some(webhook),
+            Conversion::None | Conversion::By(_) => None,
+        }
     }
 
     fn encode(&self, object: &dyn Object) -> Result<Bytes, FormError> {
@@ -89,6 +100,11 @@ impl Defined {
 impl Rules for Defined {
     fn decode(&self, value: Value) -> Result<Decoded, DecodeError> {
         let (object, unknown) = self.0.decode(value)?;
+        Ok(Decoded { object: Box::new(object), unknown })
+    }
+
+    fn decode_applied(&self, value: Value) -> Result<Decoded, DecodeError> {
+        let (object, unknown) = self.0.decode_applied(value)?;
         Ok(Decoded { object: Box::new(object), unknown })
     }
 
@@ -124,6 +140,10 @@ impl Rules for Defined {
         KindSchema::Published(self.0.published(&metadata))
     }
 
+    fn deprecation_warning(&self) -> Option<&str> {
+        self.0.version().deprecation_warning.as_deref()
+    }
+
     fn other_versions(&self) -> Vec<Resource> {
         self.0.others().map(Resource::of_version).collect()
     }
@@ -145,6 +165,7 @@ fn described(column: &Column) -> PrinterColumn<'_> {
 fn cell(column: &Column, document: &Document, whole: &Value, now: Timestamp) -> Value {
     match &column.cell {
         Cell::Name => json!(name(document.meta())),
+        Cell::Created => json!(document.meta().creation_timestamp),
         Cell::Age => json!(since(document.meta().creation_timestamp.as_ref(), now)),
         Cell::Computed(value) => value(document.content()),
         Cell::Since(path) => json!(time_at(path, whole).map_or_else(|| "<none>".to_owned(), |then| since(Some(&Time(then)), now))),
@@ -227,7 +248,7 @@ mod tests {
         };
         assert_eq!(of_key(&table).as_deref(), Some("v2"));
         table.define(definition("example.com", "gauges", &["v1", "v3"])).expect("in place of the earlier one");
-        assert_eq!(versions(&table), ["example.com/v1/gauges as example.com/v1", "example.com/v3/gauges as example.com/v1"]);
+        assert_eq!(versions(&table), ["example.com/v3/gauges as example.com/v1", "example.com/v1/gauges as example.com/v1"]);
         assert_eq!(of_key(&table).as_deref(), Some("v1"));
         assert_eq!(table.undefine(&GroupResource::from_static("example.com", "gauges")).len(), 2);
         assert_eq!(versions(&table), Vec::<String>::new());

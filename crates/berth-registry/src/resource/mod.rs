@@ -16,11 +16,12 @@ pub(crate) use kind_fields::{KindFields, fill};
 pub use printed::Printed;
 pub use rules::{BoxObject, DecodeError, Decoded, KindSchema, Rules};
 pub(crate) use rules::{FormError, StoredForm};
-pub use table::{DefineError, Ended, ResourceTable, Resources, Taken};
+pub use table::{DefineError, Ended, Lifecycle, ResourceTable, Resources, TableChange, Taken};
 
 use berth_api::Scope;
 pub use berth_api::Subresource;
 use berth_identity::{ApiName, GroupResource, GroupVersionKind, GroupVersionResource};
+use berth_kinds::ConversionWebhook;
 use berth_store::{Entry, env::Timestamp};
 use jiff::SignedDuration;
 use merge_rules::MergeRule;
@@ -28,7 +29,10 @@ use rules::Typed;
 use serde_json::Value;
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 /// A column of a Table.
@@ -118,6 +122,9 @@ enum Source {
     Computation,
 }
 
+/// The number of the next resource.
+static NEXT_NUMBER: AtomicU64 = AtomicU64::new(0);
+
 /// One table entry.
 pub struct Resource {
     names: Names,
@@ -163,7 +170,11 @@ pub struct Resource {
     api_version: String,
     source: Source,
     /// Set for a kind that was added at run time.
-    added: Option<table::Life>,
+    added: Option<Arc<table::Life>>,
+    /// Whether its definition is being deleted.
+    lifecycle: Lifecycle,
+    /// Differs from that of every other resource of the process.
+    number: u64,
     /// The facts for field ownership, after their first use.
     pub(crate) fields: OnceLock<KindFields>,
 }
@@ -205,8 +216,15 @@ impl Resource {
             stored_form: None,
             source: Source::Store,
             added: None,
+            lifecycle: Lifecycle::Active,
+            number: NEXT_NUMBER.fetch_add(1, Ordering::Relaxed),
             fields: OnceLock::new(),
         }
+    }
+
+    /// Returns a number that no other resource of the process has. Documents that describe the same numbers are equal.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Returns its names.
@@ -285,6 +303,11 @@ impl Resource {
     #[must_use]
     pub fn stored_api_version(&self) -> &str {
         self.stored_form.as_ref().map_or(&self.api_version, |form| form.api_version())
+    }
+
+    /// Returns the webhook that converts its objects between versions, if one does.
+    pub(crate) fn conversion_webhook(&self) -> Option<&ConversionWebhook> {
+        self.stored_form.as_ref()?.webhook()
     }
 
     /// Whether this is the storage version. Headers are those of the storage version.
@@ -445,7 +468,7 @@ impl Resource {
 }
 
 /// Returns the key prefix of a resource that is stored at `path`.
-fn prefix(path: &str) -> String {
+pub(crate) fn prefix(path: &str) -> String {
     format!("/registry/{path}/")
 }
 
@@ -504,7 +527,10 @@ mod tests {
             let (name, form) = match (group.as_str(), plural.as_str()) {
                 ("", plural) => (plural.to_owned(), resource.api_version()),
                 (group @ "events.k8s.io", plural) => (format!("{plural}.{group}"), "v1"),
-                // None is ever stored.
+                // Upstream stores the older version, and reads both.
+                (group @ "admissionregistration.k8s.io", plural) if plural.starts_with("mutatingadmissionpolic") => {
+                    (format!("{plural}.{group}"), "admissionregistration.k8s.io/v1beta1")
+                }
                 (group @ "apiextensions.k8s.io", plural) => (format!("{plural}.{group}"), "apiextensions.k8s.io/v1beta1"),
                 (group, plural) => (format!("{plural}.{group}"), resource.stored_api_version()),
             };

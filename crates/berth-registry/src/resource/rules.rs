@@ -3,7 +3,7 @@
 use super::{Printed, PrinterColumn, Resource};
 pub use berth_api::decode::DecodeError;
 use berth_api::{Object, decode};
-use berth_kinds::{ConversionError, Published};
+use berth_kinds::{ConversionError, ConversionWebhook, Published};
 use bytes::Bytes;
 use jiff::Timestamp;
 use schemars::{Schema, SchemaGenerator};
@@ -21,6 +21,14 @@ pub trait Rules: Send + Sync + 'static {
     /// # Errors
     /// A value of the wrong type, with the path of the field.
     fn decode(&self, value: Value) -> Result<Decoded, DecodeError>;
+
+    /// Decodes the result of an apply, which can have nulls that [`Rules::decode`] removes.
+    ///
+    /// # Errors
+    /// [`Rules::decode`].
+    fn decode_applied(&self, value: Value) -> Result<Decoded, DecodeError> {
+        self.decode(value)
+    }
 
     /// Decodes stored bytes, or any JSON whose unknown fields are irrelevant. Faster than [`Rules::decode`].
     ///
@@ -58,6 +66,11 @@ pub trait Rules: Send + Sync + 'static {
     /// Returns the JSON schema of the kind, for OpenAPI and field ownership. Referenced types stay in the generator.
     fn schema(&self, generator: &mut SchemaGenerator) -> KindSchema;
 
+    /// Returns the warning to each client of a deprecated version of a custom resource.
+    fn deprecation_warning(&self) -> Option<&str> {
+        None
+    }
+
     /// Returns the other served versions of the kind.
     fn other_versions(&self) -> Vec<Resource> {
         Vec::new()
@@ -88,6 +101,11 @@ pub enum KindSchema {
 pub(crate) trait StoredForm: Send + Sync + 'static {
     /// Returns the storage version: `v1`.
     fn api_version(&self) -> &str;
+
+    /// Returns the webhook that converts between the versions, if it is one.
+    fn webhook(&self) -> Option<&ConversionWebhook> {
+        None
+    }
 
     /// Encodes an object for the store.
     ///

@@ -1,10 +1,10 @@
 //! The resource table: the currently served resources, and changes to them.
 
 use super::Resource;
-use crate::document::Documents;
+use crate::document::{BuiltOpenApi, Documents};
 use berth_api::FieldError;
 use berth_identity::{ApiName, GroupResource, GroupVersionKind, GroupVersionResource};
-use berth_kinds::{Definition, Kind};
+use berth_kinds::{Definition, Kind, version_priority};
 use futures::{
     channel::oneshot,
     future::{FutureExt, Shared},
@@ -36,6 +36,11 @@ impl fmt::Debug for Resources {
 
 impl Resources {
     pub(super) fn new(all: Vec<Arc<Resource>>) -> Self {
+        Self::with_built(all, BuiltOpenApi::default())
+    }
+
+    /// Returns the same with the documents of an earlier table, which are used where nothing changes.
+    fn with_built(all: Vec<Arc<Resource>>, built: BuiltOpenApi) -> Self {
         let mut by_name = all.clone();
         by_name.sort_by(|a, b| order(a, b.group(), b.plural()));
         let mut by_prefix: Vec<_> = all.iter().filter(|resource| resource.is_stored()).cloned().collect();
@@ -44,7 +49,7 @@ impl Resources {
         by_prefix.dedup_by(|other, first| other.prefix() == first.prefix());
         let mut by_kind = all.clone();
         by_kind.sort_by(|a, b| a.gvk().cmp(b.gvk()));
-        Self { all, by_name, by_kind, by_prefix, documents: Documents::default() }
+        Self { all, by_name, by_kind, by_prefix, documents: Documents { built, ..Documents::default() } }
     }
 
     /// Returns all resources, in order of preference of their groups.
@@ -107,6 +112,33 @@ fn order(resource: &Resource, group: &str, plural: &str) -> Ordering {
 /// rebuilds the whole list and its documents.
 pub struct ResourceTable {
     current: RwLock<Current>,
+}
+
+/// A change of the table because of custom resource definitions.
+#[derive(Debug, Default)]
+pub struct TableChange {
+    /// The resources that are no longer served.
+    pub removed: Vec<GroupResource>,
+    /// The definitions that are served now. Watches of an earlier definition of the same resource end.
+    pub defined: Vec<(Arc<Kind>, Lifecycle)>,
+    /// Served definitions whose objects are about to be deleted. Watches continue.
+    pub terminating: Vec<Arc<Kind>>,
+}
+
+impl TableChange {
+    /// Whether it changes nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.removed.is_empty() && self.defined.is_empty() && self.terminating.is_empty()
+    }
+}
+
+/// Whether the objects of a custom resource are about to be deleted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lifecycle {
+    /// The definition is in use.
+    Active,
+    /// The definition is being deleted: no object can be created.
+    Terminating,
 }
 
 /// The served resources until the next change.
@@ -180,7 +212,7 @@ impl ResourceTable {
     /// [`Taken`]: the kind is built in, or another resource has its kind in that version or its key prefix. Nothing
     /// changes then.
     pub fn add(&self, resource: Resource) -> Result<Arc<Resource>, Taken> {
-        self.change(|all| add(all, resource))
+        self.change(|all| add(all, Resource { added: Some(Arc::new(Life::begin())), ..resource }))
     }
 
     /// Serves the served versions of a definition. They replace those of an earlier definition of the same group and
@@ -191,26 +223,28 @@ impl ResourceTable {
     /// then.
     pub fn define(&self, definition: Definition) -> Result<Vec<Arc<Resource>>, DefineError> {
         let kind = Kind::new(definition).map_err(DefineError::Invalid)?;
-        let is_earlier = |resource: &Arc<Resource>| resource.added.is_some() && resource.group_resource() == kind.resource();
+        Ok(self.change(|all| define(all, &kind, Lifecycle::Active))?)
+    }
+
+    /// Does all of a change at once. Returns the definitions that cannot be served, each with the reason. The others
+    /// are served.
+    pub fn apply(&self, change: &TableChange) -> Vec<(GroupResource, Taken)> {
         self.change(|all| {
-            let mut changed: Vec<Arc<Resource>> = all.iter().filter(|resource| !is_earlier(resource)).cloned().collect();
-            let added: Result<Vec<_>, Taken> = Resource::of_kind(&kind).into_iter().map(|resource| add(&mut changed, resource)).collect();
-            let added = added?;
-            let replaced = std::mem::replace(all, changed);
-            replaced.iter().filter(|resource| is_earlier(resource)).for_each(|resource| resource.end());
-            Ok(added)
+            for name in &change.removed {
+                undefine(all, name);
+            }
+            for kind in &change.terminating {
+                terminate(all, kind);
+            }
+            let tried = change.defined.iter().map(|(kind, lifecycle)| (kind.resource(), define(all, kind, *lifecycle)));
+            tried.filter_map(|(name, defined)| Some((name.clone(), defined.err()?))).collect()
         })
     }
 
     /// Stops serving all versions of a definition, and ends their watches. Objects stay in the store. Returns the
     /// versions that were served.
     pub fn undefine(&self, name: &GroupResource) -> Vec<Arc<Resource>> {
-        self.change(|all| {
-            let is_it = |resource: &mut Arc<Resource>| resource.added.is_some() && resource.group_resource() == name;
-            let removed: Vec<_> = all.extract_if(.., is_it).collect();
-            removed.iter().for_each(|resource| resource.end());
-            removed
-        })
+        self.change(|all| undefine(all, name))
     }
 
     /// Stops serving an added kind, and ends its watches. Objects of it stay in the store. Returns the resource, or
@@ -228,20 +262,56 @@ impl ResourceTable {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         let mut all = current.resources.all.clone();
         let outcome = change(&mut all);
-        std::mem::replace(&mut *current, Current::new(Arc::new(Resources::new(all)))).life.end();
+        let built = Arc::clone(&current.resources.documents.built);
+        std::mem::replace(&mut *current, Current::new(Arc::new(Resources::with_built(all, built)))).life.end();
         outcome
     }
 }
 
+/// Serves the versions of a kind instead of those of an earlier definition, whose watches end. After an error, nothing
+/// has changed.
+fn define(all: &mut Vec<Arc<Resource>>, kind: &Arc<Kind>, lifecycle: Lifecycle) -> Result<Vec<Arc<Resource>>, Taken> {
+    let is_earlier = |resource: &Arc<Resource>| resource.added.is_some() && resource.group_resource() == kind.resource();
+    let mut changed: Vec<Arc<Resource>> = all.iter().filter(|resource| !is_earlier(resource)).cloned().collect();
+    let versions = Resource::of_kind(kind).into_iter();
+    let added: Result<Vec<_>, Taken> =
+        versions.map(|resource| add(&mut changed, Resource { lifecycle, added: Some(Arc::new(Life::begin())), ..resource })).collect();
+    let added = added?;
+    let replaced = std::mem::replace(all, changed);
+    replaced.iter().filter(|resource| is_earlier(resource)).for_each(|resource| resource.end());
+    Ok(added)
+}
+
+fn undefine(all: &mut Vec<Arc<Resource>>, name: &GroupResource) -> Vec<Arc<Resource>> {
+    let is_it = |resource: &mut Arc<Resource>| resource.added.is_some() && resource.group_resource() == name;
+    let removed: Vec<_> = all.extract_if(.., is_it).collect();
+    removed.iter().for_each(|resource| resource.end());
+    removed
+}
+
+/// Marks the served versions of a kind as terminating, without an end of their watches.
+fn terminate(all: &mut [Arc<Resource>], kind: &Arc<Kind>) {
+    for resource in Resource::of_kind(kind) {
+        let is_it = |other: &&mut Arc<Resource>| other.added.is_some() && other.gvr() == resource.gvr();
+        if let Some(served) = all.iter_mut().find(is_it) {
+            *served = Arc::new(Resource { lifecycle: Lifecycle::Terminating, added: served.added.clone(), ..resource });
+        }
+    }
+}
+
+/// The key prefix of what servers store for each other, which is not objects.
+const INTERNAL: &str = "/registry/berth.dev/";
+
 /// Adds a resource to the served ones.
-fn add(all: &mut Vec<Arc<Resource>>, resource: Resource) -> Result<Arc<Resource>, Taken> {
-    let added = Arc::new(Resource { added: Some(Life::begin()), ..resource });
+fn add(all: &mut Vec<Arc<Resource>>, added: Resource) -> Result<Arc<Resource>, Taken> {
+    let added = Arc::new(added);
     let is_same = |other: &Resource| other.plural() == added.plural() && other.api_version() == added.api_version();
     let is_in_the_way = |other: &Arc<Resource>| if is_same(other) { other.added.is_none() } else { other.gvk() == added.gvk() };
     if all.iter().any(is_in_the_way) {
         return Err(Taken::Name { kind: added.gvk().clone(), plural: added.plural().clone() });
     }
-    if all.iter().any(|other| !is_version_of(&added, other) && share_keys(&added, other)) {
+    let is_internal = added.prefix().starts_with(INTERNAL);
+    if is_internal || all.iter().any(|other| !is_version_of(&added, other) && share_keys(&added, other)) {
         return Err(Taken::Prefix { prefix: added.prefix().to_owned() });
     }
     match all.iter().position(|other| is_same(other)) {
@@ -260,11 +330,25 @@ fn share_keys(one: &Resource, other: &Resource) -> bool {
     other.is_stored() && (one.prefix().starts_with(other.prefix()) || other.prefix().starts_with(one.prefix()))
 }
 
-/// Returns the position after its version, otherwise after its group, otherwise at the end.
+/// Returns the position of a new resource. In the group of a built-in kind, it is after its version, otherwise after
+/// its group. Other groups come last, by name. Their versions are in upstream's order of preference, and the resources
+/// of a version are sorted, so that the order of definitions does not matter.
 fn place(all: &[Arc<Resource>], new: &Resource) -> usize {
     let last = |is_near: &dyn Fn(&Arc<Resource>) -> bool| all.iter().rposition(is_near);
-    let near = last(&|other| other.api_version() == new.api_version()).or_else(|| last(&|other| other.group() == new.group()));
-    near.map_or(all.len(), |near| near + 1)
+    if all.iter().any(|other| other.is_built_in() && other.group() == new.group()) {
+        let near = last(&|other| other.api_version() == new.api_version()).or_else(|| last(&|other| other.group() == new.group()));
+        return near.map_or(all.len(), |near| near + 1);
+    }
+    let order = |a: &Resource, b: &Resource| {
+        let by_version = || version_priority::compare(a.version(), b.version());
+        a.group().cmp(b.group()).then_with(by_version).then_with(|| a.plural().cmp(b.plural()))
+    };
+    let own_groups = all.iter().position(|other| !other.is_built_in() && !is_group_built_in(all, other)).unwrap_or(all.len());
+    own_groups + all[own_groups..].partition_point(|other| order(other, new).is_lt())
+}
+
+fn is_group_built_in(all: &[Arc<Resource>], resource: &Resource) -> bool {
+    all.iter().any(|other| other.is_built_in() && other.group() == resource.group())
 }
 
 /// Resolves when a resource is no longer served.
@@ -295,13 +379,18 @@ impl Resource {
         self.added.is_none()
     }
 
+    /// Whether its definition is being deleted, so that no object can be created.
+    pub(crate) fn is_terminating(&self) -> bool {
+        self.lifecycle == Lifecycle::Terminating
+    }
+
     /// Returns a future for the end of serving, or `None` for a built-in kind.
     pub(crate) fn ended(&self) -> Option<Ended> {
         self.added.as_ref().map(|life| life.ended.clone())
     }
 
     fn end(&self) {
-        self.added.iter().for_each(Life::end);
+        self.added.iter().for_each(|life| life.end());
     }
 }
 
@@ -353,6 +442,29 @@ mod tests {
     }
 
     #[test]
+    fn own_groups_come_last_by_name_and_their_versions_by_preference() {
+        let orders = [[0, 1, 2, 3, 4, 5], [5, 4, 3, 2, 1, 0], [3, 0, 5, 1, 4, 2]];
+        for order in orders {
+            let table = ResourceTable::default();
+            let all = [
+                ("b.com/v1", "as", "A"),
+                ("a.com/v1alpha1", "as", "A"),
+                ("a.com/v1", "bs", "B"),
+                ("a.com/v1", "as", "A"),
+                ("a.com/v10", "as", "A"),
+                ("apps/v9", "as", "A"),
+            ];
+            for at in order {
+                let (api_version, plural, kind) = all[at];
+                table.add(resource(api_version, plural, kind)).expect("free");
+            }
+            let resources = table.resources();
+            let last: Vec<String> = resources.all().iter().rev().take(5).rev().map(|resource| format!("{resource:?}")).collect();
+            assert_eq!(last, ["a.com/v10/as", "a.com/v1/as", "a.com/v1/bs", "a.com/v1alpha1/as", "b.com/v1/as"], "{order:?}");
+        }
+    }
+
+    #[test]
     fn what_is_built_in_stays_and_kinds_do_not_share_a_name() {
         let table = ResourceTable::default();
         assert!(table.remove(&GroupVersionResource::from_static("", "v1", "configmaps")).is_none());
@@ -377,14 +489,14 @@ mod tests {
         add("example.com/v1", "widgets", "Widget", "things/widgets").expect("free");
         add("example.com/v2", "widgets", "Widget", "things/widgets").expect("another version of it");
         add("example.com/v1", "gadgets", "Gadget", "things/widgetsandmore").expect("beside it");
-        for path in ["things/widgets", "things", "things/widgets/red", "configmaps", "services"] {
+        for path in ["things/widgets", "things", "things/widgets/red", "configmaps", "services", "berth.dev/servers"] {
             let taken = add("example.com/v1", "others", "Other", path).expect_err(path).to_string();
             assert_eq!(taken, format!("/registry/{path}/ is where another resource is stored"));
         }
         let all = table.resources();
         let of_key = |text: &str| all.by_key(text).map(|resource| format!("{resource:?}"));
-        assert_eq!(of_key("/registry/things/widgets/a/b").as_deref(), Some("example.com/v1/widgets"));
-        assert_eq!(of_key("/registry/things/widgets/").as_deref(), Some("example.com/v1/widgets"));
+        assert_eq!(of_key("/registry/things/widgets/a/b").as_deref(), Some("example.com/v2/widgets"), "the preferred version");
+        assert_eq!(of_key("/registry/things/widgets/").as_deref(), Some("example.com/v2/widgets"));
         assert_eq!(of_key("/registry/things/widgetsandmore/a/b").as_deref(), Some("example.com/v1/gadgets"));
         assert_eq!(of_key("/registry/events/a/b").as_deref(), Some("v1/events"));
         for other in ["/registry/things/", "/registry/things/widgets", "/registry/things/others/a", "/registry/zebras/a", ""] {

@@ -130,12 +130,12 @@ fn workloads_are_warned_about_and_audited_never_refused() {
     assert_eq!(written.warnings, [format!("would violate {PRIVILEGED}")]);
     let audit = "would violate PodSecurity \"restricted:v1.7\": privileged (container \"c\" must not set securityContext.privileged=true), \
                  runAsNonRoot != true (pod or container \"c\" must set securityContext.runAsNonRoot=true)";
-    assert_eq!(written.audit, [("pod-security.kubernetes.io/audit-violations", audit.to_owned())]);
+    assert_eq!(written.audit, [("pod-security.kubernetes.io/audit-violations".into(), audit.to_owned())]);
     let patch = Patch::Merge(json!({"spec": {"replicas": 1}}).to_string().into_bytes());
     let changed = now(cluster.registry.patch(&Actor::System, &target("deployments.apps@team", "d"), patch, &WriteOptions::default()));
     assert_eq!(changed.expect("only warned").warnings, [format!("would violate {PRIVILEGED}")]);
     let written = cluster.create_with("pods@team", pod("p"), &WriteOptions::default()).expect("allowed");
-    assert_eq!(written.audit[0], ("pod-security.kubernetes.io/enforce-policy", "baseline:latest".to_owned()));
+    assert_eq!(written.audit[0], ("pod-security.kubernetes.io/enforce-policy".into(), "baseline:latest".to_owned()));
 }
 
 #[test]

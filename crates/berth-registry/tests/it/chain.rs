@@ -11,8 +11,8 @@ use berth_api::{
 };
 use berth_identity::GroupResource;
 use berth_registry::{
-    ADMISSION_ORDER, Actor, AdmissionRequest, ApiError, Body, Collection, DeleteOptions, ListOptions, Patch, Registry, Remarks,
-    ResourceTable, Reviewer, WriteOptions, options::Precondition,
+    ADMISSION_ORDER, Actor, AdmissionRequest, ApiError, Body, BoxObject, Collection, DeleteOptions, ListOptions, Patch, Registry,
+    Reinvocation, Remarks, ResourceTable, Reviewer, WriteOptions, options::Precondition,
 };
 use berth_store::{
     MemoryStore,
@@ -68,12 +68,13 @@ impl Reviewer for Outside {
     fn mutate<'a>(
         &'a self,
         request: &'a AdmissionRequest<'_>,
-        object: Option<&'a mut dyn Object>,
+        object: Option<&'a mut BoxObject>,
+        _: &'a mut Reinvocation,
     ) -> BoxFuture<'a, Result<Remarks, ApiError>> {
         async move {
             wait().await;
-            self.note("mutate", request, object.as_deref());
-            object.map_or(Ok(Remarks::default()), |object| (self.change)(request, object))
+            self.note("mutate", request, object.as_deref().map(|object| &**object));
+            object.map_or(Ok(Remarks::default()), |object| (self.change)(request, &mut **object))
         }
         .boxed()
     }

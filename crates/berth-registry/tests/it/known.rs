@@ -1,11 +1,17 @@
 //! The cached versions of a remote store: writes may be based on them, and reads never return them.
 
 use crate::test_cluster::{TestCluster, config_map, json_of, now, pod, target};
-use berth_registry::{Actor, ApiError, Body, DeleteOptions, Patch, ResourceTable, WriteOptions};
+use berth_api::Object;
+use berth_registry::{
+    Actor, AdmissionRequest, ApiError, Body, BoxObject, DeleteOptions, Patch, Reinvocation, Remarks, ResourceTable, Reviewer, WriteOptions,
+};
 use berth_store::{
     Entry, Key, MemoryStore, MinRevision, Range, RangeRequest, ReadError, Revision, Store, Watch, Write, WriteError, env::Timestamp,
 };
-use futures::future::BoxFuture;
+use futures::{
+    FutureExt,
+    future::{BoxFuture, ready},
+};
 use serde_json::{Value, json};
 use std::{
     collections::BTreeMap,
@@ -132,6 +138,48 @@ fn a_change_of_what_is_old_is_tried_again_on_what_is_there() {
     let (cluster, far) = changed_elsewhere();
     let patched = cluster.merge("configmaps", "c", json!({"data": {"ours": "1"}})).expect("patched");
     assert_eq!((data(&patched), far.questions().0), (&json!({"theirs": "1", "mine": "1", "ours": "1"}), 1));
+}
+
+/// A reviewer that rejects each write, and counts them.
+#[derive(Default)]
+struct Rejecting(AtomicUsize);
+
+impl Reviewer for Rejecting {
+    fn mutate<'a>(
+        &'a self,
+        _: &'a AdmissionRequest<'_>,
+        _: Option<&'a mut BoxObject>,
+        _: &'a mut Reinvocation,
+    ) -> BoxFuture<'a, Result<Remarks, ApiError>> {
+        self.0.fetch_add(1, Ordering::SeqCst);
+        ready(Err(ApiError::Internal { message: "no".to_owned() })).boxed()
+    }
+
+    fn validate<'a>(&'a self, _: &'a AdmissionRequest<'_>, _: Option<&'a dyn Object>) -> BoxFuture<'a, Result<Remarks, ApiError>> {
+        ready(Ok(Remarks::default())).boxed()
+    }
+}
+
+/// A reviewer may take long.
+#[test]
+fn a_reviewer_is_asked_once_more_only_if_the_known_version_was_old() {
+    for (is_old, calls) in [(false, 1), (true, 2)] {
+        let (cluster, _) = if is_old {
+            changed_elsewhere()
+        } else {
+            let (cluster, far) = far();
+            cluster.made("configmaps", config_map("c"));
+            far.learn(C);
+            (cluster, far)
+        };
+        let reviewer = Arc::new(Rejecting::default());
+        let registry = cluster.registry.clone().with_reviewers(vec![Arc::clone(&reviewer) as Arc<dyn Reviewer>]);
+        let patch = Patch::Merge(json!({"data": {"ours": "1"}}).to_string().into_bytes());
+        let patched = now(registry.patch(&Actor::System, &target("configmaps", "c"), patch, &WriteOptions::default()));
+        assert_eq!((patched.expect_err("rejected").to_string(), reviewer.0.swap(0, Ordering::SeqCst)), ("no".to_owned(), calls));
+        let deleted = now(registry.delete(&Actor::System, &target("configmaps", "c"), &DeleteOptions::default()));
+        assert_eq!((deleted.expect_err("rejected").to_string(), reviewer.0.swap(0, Ordering::SeqCst)), ("no".to_owned(), calls));
+    }
 }
 
 #[test]

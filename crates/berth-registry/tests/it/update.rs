@@ -225,6 +225,18 @@ fn a_status_patch_loses_nothing_of_any_kind() {
         ("volumeattachments.storage.k8s.io", {
             json!({"metadata": {"name": "x"}, "spec": {"attacher": "a", "nodeName": "n", "source": {"persistentVolumeName": "v"}}})
         }),
+        ("validatingadmissionpolicies.admissionregistration.k8s.io", {
+            let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]});
+            json!({"metadata": {"name": "x"}, "spec": {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": "true"}]}})
+        }),
+        ("customresourcedefinitions.apiextensions.k8s.io", {
+            let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+            json!({"metadata": {"name": "xs.e.com"}, "spec": {"group": "e.com", "scope": "Cluster", "names": {"plural": "xs", "kind": "X"},
+                "versions": [version]}})
+        }),
+        ("apiservices.apiregistration.k8s.io", {
+            json!({"metadata": {"name": "v1.x"}, "spec": {"group": "x", "version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}})
+        }),
         ("flowschemas.flowcontrol.apiserver.k8s.io", {
             json!({"metadata": {"name": "x"}, "spec": {"priorityLevelConfiguration": {"name": "catch-all"}}})
         }),
@@ -243,10 +255,11 @@ fn a_status_patch_loses_nothing_of_any_kind() {
     assert_eq!(with_status.count(), specs.len(), "every kind with a status is tried");
     for (what, object) in specs {
         let cluster = TestCluster::new();
+        let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         let made = cluster.made(what, object);
         let patch = json!({"metadata": {"annotations": {"k": "v"}}, "status": {"conditions": [{"type": "T", "status": "True",
             "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}]}});
-        let patched = cluster.merge(&format!("{what}/status"), "x", patch).unwrap_or_else(|error| panic!("{what}: {error}"));
+        let patched = cluster.merge(&format!("{what}/status"), &name, patch).unwrap_or_else(|error| panic!("{what}: {error}"));
         assert_eq!(patched["spec"], made["spec"], "{what}");
     }
 }

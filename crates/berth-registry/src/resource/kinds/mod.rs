@@ -6,7 +6,6 @@ mod cluster_role;
 mod cluster_role_binding;
 mod config_map;
 mod controller_revision;
-mod custom_resource_definition;
 mod deployment;
 mod endpoint_slice;
 mod endpoints;
@@ -47,15 +46,17 @@ use super::{
         MergeRule,
         PatchStrategy::Key,
         Ssa::{self, MapOf},
-        conditions, list, to,
+        conditions, list, list_of, to,
     },
 };
 use berth_kinds::{
     Definition, Kind,
     built_in::{
-        certificate_signing_request, component_status, cron_job, csi_driver, csi_node, csi_storage_capacity, daemon_set, device_class,
-        flow_schema, ingress, ingress_class, job, network_policy, pod_template, priority_level_configuration, replication_controller,
-        resource_claim, resource_claim_template, resource_slice, runtime_class, volume_attachment, volume_attributes_class,
+        api_service, certificate_signing_request, component_status, cron_job, csi_driver, csi_node, csi_storage_capacity,
+        custom_resource_definition, daemon_set, device_class, flow_schema, ingress, ingress_class, job, mutating_admission_policy,
+        mutating_admission_policy_binding, mutating_webhook_configuration, network_policy, pod_template, priority_level_configuration,
+        replication_controller, resource_claim, resource_claim_template, resource_slice, runtime_class, validating_admission_policy,
+        validating_admission_policy_binding, validating_webhook_configuration, volume_attachment, volume_attributes_class,
     },
 };
 
@@ -79,6 +80,7 @@ pub(super) fn stored() -> Vec<Resource> {
         data(component_status()).computed(),
         resource_quota::resource(),
         limit_range::resource(),
+        data(api_service()).merges(API_SERVICE).stored_at("apiregistration.k8s.io/apiservices"),
         data(daemon_set()).merges(DAEMON_SET),
         deployment::resource(),
         replica_set::resource(),
@@ -106,7 +108,13 @@ pub(super) fn stored() -> Vec<Resource> {
         storage_class::resource(),
         data(volume_attachment()),
         data(volume_attributes_class()),
-        custom_resource_definition::resource(),
+        data(validating_admission_policy()).merges(VALIDATING_POLICY),
+        data(validating_admission_policy_binding()),
+        data(mutating_admission_policy()).merges(MUTATING_POLICY),
+        data(mutating_admission_policy_binding()),
+        data(mutating_webhook_configuration()).merges(MUTATING_WEBHOOKS),
+        data(validating_webhook_configuration()).merges(VALIDATING_WEBHOOKS),
+        data(custom_resource_definition()).stored_at("apiextensions.k8s.io/customresourcedefinitions"),
         priority_class::resource(),
         lease::resource(),
         data(runtime_class()).put_creates(),
@@ -156,6 +164,26 @@ const RESOURCE_CLAIM: &[MergeRule] =
 const FLOW_SCHEMA: &[MergeRule] = &[to("FlowSchema", "status", "FlowSchemaStatus"), conditions("FlowSchemaStatus")];
 const PRIORITY_LEVEL: &[MergeRule] =
     &[to("PriorityLevelConfiguration", "status", "PriorityLevelConfigurationStatus"), conditions("PriorityLevelConfigurationStatus")];
+
+const VALIDATING_POLICY: &[MergeRule] = &[
+    to("ValidatingAdmissionPolicy", "spec", "ValidatingAdmissionPolicySpec"),
+    list("ValidatingAdmissionPolicySpec", "matchConditions", Key("name"), MapOf(&["name"])),
+    list("ValidatingAdmissionPolicySpec", "variables", Key("name"), MapOf(&["name"])),
+];
+const MUTATING_POLICY: &[MergeRule] = &[
+    to("MutatingAdmissionPolicy", "spec", "MutatingAdmissionPolicySpec"),
+    list("MutatingAdmissionPolicySpec", "matchConditions", Key("name"), MapOf(&["name"])),
+];
+const API_SERVICE: &[MergeRule] =
+    &[to("APIService", "status", "APIServiceStatus"), list("APIServiceStatus", "conditions", Key("type"), MapOf(&["type"]))];
+const MUTATING_WEBHOOKS: &[MergeRule] = &[
+    list_of("MutatingWebhookConfiguration", "webhooks", Key("name"), MapOf(&["name"]), "MutatingWebhook"),
+    list("MutatingWebhook", "matchConditions", Key("name"), MapOf(&["name"])),
+];
+const VALIDATING_WEBHOOKS: &[MergeRule] = &[
+    list_of("ValidatingWebhookConfiguration", "webhooks", Key("name"), MapOf(&["name"]), "ValidatingWebhook"),
+    list("ValidatingWebhook", "matchConditions", Key("name"), MapOf(&["name"])),
+];
 
 /// Returns a kind that is data, stored at `PLURAL`.
 fn data(definition: Definition) -> Resource {

@@ -31,6 +31,7 @@ fn what_decodes_is_encoded_as_its_schema_requires() {
                 let bytes = object.encode();
                 let encoded: Value = serde_json::from_slice(&bytes).expect("JSON");
                 let fault = schemas.fault(resource, &encoded);
+                let fault = fault.filter(|fault| !(ACTED_ON.contains(&resource.group().as_str()) && is_written_as_null(fault)));
                 wrong.extend(fault.map(|fault| format!("{resource:?}: {document}: {fault}")));
                 match resource.rules.decode_stored(&bytes) {
                     Ok(again) if again.same_as(&*object) => (),
@@ -44,11 +45,20 @@ fn what_decodes_is_encoded_as_its_schema_requires() {
     assert!(5000 < taken && 20_000 < refused, "{taken} taken, {refused} refused");
 }
 
+/// Whether the fault is a null that upstream's Go types of these groups write too: of a list or a pointer without a value.
+fn is_written_as_null(fault: &str) -> bool {
+    fault.ends_with(": null is no list") || fault.ends_with(": null is no string")
+}
+
 fn is_valid(object: &dyn Object) -> bool {
     let mut object = object.clone_object();
     object.set_defaults();
     object.validate(&FeatureGates::default()).is_empty()
 }
+
+/// The groups with what configures kube-apiserver itself.
+const ACTED_ON: [&str; 4] =
+    ["flowcontrol.apiserver.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io", "admissionregistration.k8s.io"];
 
 /// Stores all accepted bodies in one etcd, each as an object of its own.
 #[test]
@@ -60,8 +70,9 @@ fn upstream_lists_what_is_stored_of_each_kind() {
         built_in().stored().filter(|resource| resource.read_only.is_empty() && resource.stored_api_version() == resource.api_version())
     {
         let taken = schemas.odd_documents(resource, &mut seen).into_iter().filter_map(|document| resource.rules.decode(document).ok());
-        // kube-apiserver acts on objects of flow control. An invalid one would end its process.
-        let taken = taken.filter(|decoded| resource.group() != "flowcontrol.apiserver.k8s.io" || is_valid(&*decoded.object));
+        // kube-apiserver acts on objects of these groups. An invalid one would end its process.
+        let is_acted_on = ACTED_ON.contains(&resource.group().as_str());
+        let taken = taken.filter(|decoded| !is_acted_on || is_valid(&*decoded.object));
         let stored = taken.enumerate().map(|(number, decoded)| {
             let (mut object, name) = (decoded.object, format!("odd-{number}"));
             let meta = object.meta_mut();
