@@ -7,6 +7,7 @@ use crate::{
     listing::{self, Compressing, Listed, Shape, Writing},
     negotiate::{Accepted, Form, Syntax},
     status::{RETRY_AFTER_SECONDS, Refusal, Status},
+    warnings,
 };
 use berth_registry::{
     ApiError, Current, List, RETURNED_BYTES_MAX, Resource, Subresource, splice,
@@ -271,9 +272,14 @@ pub(crate) fn refusal(refusal: &Refusal, indented: bool) -> Answer {
             answer.headers_mut().insert(RETRY_AFTER, RETRY_AFTER_SECONDS.into());
             answer
         }
-        Refusal::Api(_) | Refusal::Unauthorized | Refusal::NotAcceptable(_) | Refusal::Timeout(_) => {
-            status(&Status::from(refusal), indented)
+        Refusal::Api(error) => {
+            let mut answer = status(&Status::from(refusal), indented);
+            if let ApiError::Denied { warnings, .. } = error {
+                warnings::add_to(answer.headers_mut(), warnings);
+            }
+            answer
         }
+        Refusal::Unauthorized | Refusal::NotAcceptable(_) | Refusal::Timeout(_) => status(&Status::from(refusal), indented),
     }
 }
 

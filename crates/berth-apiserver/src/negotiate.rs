@@ -211,6 +211,17 @@ pub fn body_syntax(content_type: Option<&str>) -> Result<BodySyntax, ApiError> {
     }
 }
 
+/// Returns the encoding of the body of a create or an update. Only built-in kinds have a protobuf form.
+///
+/// # Errors
+/// An unsupported encoding.
+pub fn object_syntax(content_type: Option<&str>, resource: &Resource) -> Result<BodySyntax, ApiError> {
+    match body_syntax(content_type)? {
+        BodySyntax::Protobuf if !resource.is_built_in() => Err(ApiError::UnsupportedMediaType { message: UNKNOWN_BODY.to_owned() }),
+        syntax => Ok(syntax),
+    }
+}
+
 /// Returns the type of a patch to an object of `resource`.
 ///
 /// # Errors

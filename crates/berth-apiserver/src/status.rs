@@ -2,10 +2,10 @@
 
 use berth_api::FieldError;
 use berth_identity::GroupResource;
-use berth_registry::{ApiError, error::Cause};
+use berth_registry::{ApiError, DenialCause, DenialDetails, error::Cause};
 use hyper::StatusCode;
 use serde::Serialize;
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 /// The retry interval of a rejected request.
 pub(crate) const RETRY_AFTER_SECONDS: u32 = 1;
@@ -44,7 +44,7 @@ pub struct Status {
     #[serde(skip_serializing_if = "String::is_empty")]
     message: String,
     #[serde(skip_serializing_if = "str::is_empty")]
-    reason: &'static str,
+    reason: Cow<'static, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     details: Option<Details>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,6 +94,14 @@ impl From<&Cause> for WireCause {
     }
 }
 
+impl From<&DenialDetails> for Details {
+    fn from(details: &DenialDetails) -> Self {
+        let DenialDetails { name, group, kind, uid, causes, retry_after_seconds } = details.clone();
+        let causes = causes.into_iter().map(|DenialCause { reason, message, field }| WireCause { reason, message, field }).collect();
+        Self { name, group, kind, uid, causes, retry_after_seconds }
+    }
+}
+
 impl From<&FieldError> for WireCause {
     fn from(error: &FieldError) -> Self {
         Self { reason: error.wire_reason().to_owned(), message: error.message(), field: error.field.to_string() }
@@ -108,7 +116,7 @@ impl Status {
             metadata: ListMeta::default(),
             status: "Failure",
             message,
-            reason,
+            reason: reason.into(),
             details: None,
             code: Some(code.as_u16()),
         }
@@ -128,7 +136,7 @@ impl Status {
             metadata: ListMeta::default(),
             status: "Success",
             message: String::new(),
-            reason: "",
+            reason: Cow::Borrowed(""),
             details: Some(details),
             code: None,
         }
@@ -206,6 +214,11 @@ impl From<&ApiError> for Status {
             }
             ApiError::Forbidden { resource, name, causes, .. } => Self::failure(StatusCode::FORBIDDEN, "Forbidden", text)
                 .with(Details::of(&resource.group, &resource.plural, name).because(causes)),
+            ApiError::Denied { code, reason, details, .. } => {
+                let code = StatusCode::from_u16(*code).unwrap_or(StatusCode::BAD_REQUEST);
+                let details = details.as_deref().map(Details::from);
+                Self { reason: Cow::Owned(reason.clone()), details, ..Self::failure(code, "", text) }
+            }
             ApiError::Expired { continue_token, .. } => {
                 Self { metadata: ListMeta { continue_token: continue_token.clone() }, ..Self::failure(StatusCode::GONE, "Expired", text) }
             }

@@ -20,6 +20,14 @@ pub(crate) fn add_to(headers: &mut HeaderMap, texts: &[String]) {
     }
 }
 
+/// Adds a header for a text, unless there is one: a write has the warnings about its object already.
+pub(crate) fn add_unless_there(headers: &mut HeaderMap, text: &str) {
+    let quoted = quote(text);
+    if !headers.get_all(WARNING).iter().any(|value| value.as_bytes() == quoted.as_bytes()) {
+        add_to(headers, &[text.to_owned()]);
+    }
+}
+
 /// Returns the texts to send. The first ones are kept, and those that do not fit even after truncation are dropped.
 fn fit(texts: &[String]) -> Vec<&str> {
     // An object may have as many warnings as it has parts.

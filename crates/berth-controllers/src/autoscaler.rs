@@ -5,11 +5,12 @@
 use crate::{
     by_labels::ByLabels,
     cache::{AnyCache, Cache},
-    cluster::Cluster,
+    cluster::{Cluster, ClusterError},
     guard::Guard,
     lock,
     metrics::Metrics,
     plan_loop::Planner,
+    scales::{CustomScale, Scales},
     worker::Queue,
 };
 use berth_api::{FeatureGates, Gate};
@@ -27,6 +28,7 @@ use berth_workloads::{
     view::View,
 };
 use event_listener::Event;
+use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::ObjectMetricSource;
 use std::{
@@ -59,6 +61,9 @@ pub struct AutoscalerPlanner {
     pods: Arc<Cache<MeasuredPodView, ByLabels<MeasuredPodView>>>,
     targets: [Arc<ScaledCache>; 4],
     described: [Arc<ScaledCache>; 2],
+    scales: Scales,
+    /// The targets whose kinds clients defined, between the read and the plan.
+    custom: Arc<Mutex<BTreeMap<ObjectKey, CustomScale>>>,
     gates: Arc<FeatureGates>,
     usage: Option<Arc<dyn PodUsage>>,
     /// The memory of each autoscaler that exists.
@@ -66,9 +71,10 @@ pub struct AutoscalerPlanner {
 }
 
 impl AutoscalerPlanner {
-    /// A planner over its own caches. Without `usage`, pods are simulated and use what their annotations set.
+    /// A planner over its own caches, which reads the scales of custom targets from the cluster. Without `usage`, pods are simulated and use what
+    /// their annotations set.
     #[must_use]
-    pub fn new(gates: Arc<FeatureGates>, usage: Option<Arc<dyn PodUsage>>) -> Self {
+    pub fn new(cluster: Arc<dyn Cluster>, gates: Arc<FeatureGates>, usage: Option<Arc<dyn PodUsage>>) -> Self {
         let of = |resource| Arc::new(ScaledCache::new(resource));
         Self {
             autoscalers: Arc::new(AutoscalerCache::new(AUTOSCALERS)),
@@ -76,6 +82,8 @@ impl AutoscalerPlanner {
             pods: Arc::new(Cache::new(PODS)),
             targets: TARGETS.map(of),
             described: DESCRIBED.map(of),
+            scales: Scales::of(cluster),
+            custom: Arc::default(),
             gates,
             usage,
             memories: Arc::default(),
@@ -135,16 +143,23 @@ impl AutoscalerPlanner {
         caches.find(|cache| cache.resource() == *resource)?.get(&ObjectKey::new(namespace, name))
     }
 
-    fn target(&self, autoscaler: &AutoscalerView) -> Target {
+    /// The target, and its resource if a client defined its kind.
+    fn target(&self, autoscaler: &AutoscalerView) -> (Target, Option<GroupResource>) {
         let reference = &autoscaler.spec.scale_target_ref;
-        match TargetKind::of(reference) {
+        let target = match TargetKind::of(reference) {
             TargetKind::Scaled(resource) => {
                 let target = self.scaled(&resource, &autoscaler.namespace, &reference.name);
                 target.map_or(Target::Missing, |target| Target::Found((*target).clone()))
             }
             TargetKind::WithoutScale => Target::WithoutScale,
-            TargetKind::Unknown => Target::UnknownKind,
-        }
+            TargetKind::Unknown => match lock(&self.custom).remove(&autoscaler.key()) {
+                Some(CustomScale::Found(resource, scale)) => return (Target::Found(scale), Some(resource)),
+                Some(CustomScale::Missing(resource)) => return (Target::Missing, Some(resource)),
+                Some(CustomScale::None(resource)) => return (Target::WithoutScale, Some(resource)),
+                Some(CustomScale::UnknownKind) | None => Target::UnknownKind,
+            },
+        };
+        (target, None)
     }
 
     /// The pods that the target selects.
@@ -154,9 +169,13 @@ impl AutoscalerPlanner {
     }
 
     /// The first autoscalers of the namespace whose targets select pods with these labels.
-    fn selecting(&self, namespace: &str, labels: &BTreeSet<&Labels>) -> Vec<Name> {
+    fn selecting(&self, own: &AutoscalerView, is_custom: bool, labels: &BTreeSet<&Labels>) -> Vec<Name> {
+        let namespace: &str = &own.namespace;
         let all: Vec<Arc<AutoscalerView>> = self.autoscalers.read().in_namespace(namespace).cloned().collect();
         let selects = |autoscaler: &&Arc<AutoscalerView>| {
+            if is_custom && autoscaler.name == own.name {
+                return !labels.is_empty();
+            }
             let reference = &autoscaler.spec.scale_target_ref;
             let TargetKind::Scaled(resource) = TargetKind::of(reference) else { return false };
             let target = self.scaled(&resource, namespace, &reference.name);
@@ -178,9 +197,10 @@ impl AutoscalerPlanner {
 
     /// The input of the plan of an autoscaler.
     fn observe(&self, autoscaler: &AutoscalerView, memory: Memory, last_error: Option<&str>, now: Timestamp) -> AutoscalerState {
-        let target = self.target(autoscaler);
+        let (target, custom_resource) = self.target(autoscaler);
         let selected = self.pods(autoscaler, &target);
-        let selected_by = self.selecting(&autoscaler.namespace, &selected.iter().map(|pod| &pod.labels).collect());
+        let labels = selected.iter().map(|pod| &pod.labels).collect();
+        let selected_by = self.selecting(autoscaler, custom_resource.is_some(), &labels);
         // Decoded without the lock, and only for an autoscaler that scales by them.
         let mut pods: Vec<PodSample> =
             if is_ambiguous(&selected_by) { Vec::new() } else { selected.iter().filter_map(|pod| pod.sample(now)).collect() };
@@ -192,6 +212,7 @@ impl AutoscalerPlanner {
             target,
             pods,
             selected_by,
+            custom_resource,
             described: self.described(autoscaler),
             autoscaler: autoscaler.clone(),
             memory,
@@ -203,9 +224,25 @@ impl AutoscalerPlanner {
 }
 
 impl Planner for AutoscalerPlanner {
+    fn prepare<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), ClusterError>> {
+        async move {
+            let Some(autoscaler) = self.autoscalers.get(key) else { return Ok(()) };
+            let reference = &autoscaler.spec.scale_target_ref;
+            let group = autoscaler::group_of(reference);
+            if TargetKind::of(reference) == TargetKind::Unknown && Scales::is_custom(group) {
+                let target = ObjectKey { namespace: key.namespace.clone(), name: reference.name.as_str().into() };
+                let scale = self.scales.read((group, &reference.kind), &target).await?;
+                lock(&self.custom).insert(key.clone(), scale);
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
     fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
         let Some(autoscaler) = self.autoscalers.get(key) else {
             lock(&self.memories).remove(key);
+            lock(&self.custom).remove(key);
             return None;
         };
         let memory = lock(&self.memories).get(key).cloned().unwrap_or_default();

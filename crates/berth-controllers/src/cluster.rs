@@ -182,6 +182,14 @@ pub trait Cluster: Send + Sync + 'static {
     /// A revision of the resource at or after every write that was acknowledged before this call. The resource's watch reaches it.
     fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>>;
 
+    /// The `Scale` of an object of a kind that a client defined. `None`: the object does not exist.
+    ///
+    /// # Errors
+    /// [`ClusterError::NotFound`] or [`ClusterError::Refused`]: its kind has no scale. This is the answer of a cluster without such kinds.
+    fn get_scale(&self, resource: GroupResource, _key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        Box::pin(async move { Err(ClusterError::NotFound(format!("{resource} have no scale"))) })
+    }
+
     /// Creates an object under its own name.
     fn create(&self, object: Box<dyn Object>) -> BoxFuture<'_, Result<RawObject, ClusterError>>;
 

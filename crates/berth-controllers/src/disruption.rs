@@ -4,11 +4,13 @@
 
 use crate::{
     cache::{AnyCache, Cache, Delta},
-    cluster::Cluster,
+    cluster::{Cluster, ClusterError},
+    lock,
     metrics::Metrics,
     owners::OwnerIndex,
     plan_loop::Planner,
     replica_set::PodCache,
+    scales::{CustomScale, Scales},
     worker::Queue,
 };
 use berth_env::Spawner;
@@ -20,9 +22,13 @@ use berth_workloads::{
     view::{BudgetView, PodView, ScaleView, View},
 };
 use event_listener::Event;
+use futures::{FutureExt, future::BoxFuture};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
 
 /// Workloads that can own pods.
 const WORKLOADS: [GroupResource; 4] = [DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, REPLICATION_CONTROLLERS];
@@ -40,14 +46,18 @@ pub struct DisruptionPlanner {
     made: Arc<Event>,
     pods: Arc<PodCache>,
     scales: [Arc<ScaleCache>; 4],
+    custom: Scales,
+    /// The sizes of custom owners by uid, for each budget, between the read and the plan.
+    read: Arc<Mutex<BTreeMap<ObjectKey, BTreeMap<String, i32>>>>,
 }
 
 impl DisruptionPlanner {
-    /// A planner over `pods` and its own caches of workloads.
+    /// A planner over `pods` and its own caches of workloads, which reads the scales of custom owners from the cluster.
     #[must_use]
-    pub fn new(pods: Arc<PodCache>) -> Self {
+    pub fn new(cluster: Arc<dyn Cluster>, pods: Arc<PodCache>) -> Self {
         let scales = WORKLOADS.map(|resource| Arc::new(ScaleCache::new(resource)));
-        Self { budgets: Arc::new(BudgetCache::new(BUDGETS)), made: Arc::default(), pods, scales }
+        let (budgets, custom) = (Arc::new(BudgetCache::new(BUDGETS)), Scales::of(cluster));
+        Self { budgets, made: Arc::default(), pods, scales, custom, read: Arc::default() }
     }
 
     /// Adds the keys of budgets to `queue` when budgets, pods or workloads change. Call it before the caches start.
@@ -95,11 +105,44 @@ impl DisruptionPlanner {
         self.scales.iter().find_map(|scales| scales.read().index().by_uid(uid).cloned())
     }
 
-    /// The workload of a pod with this controller: a ReplicaSet's Deployment, otherwise the controller itself.
-    fn workload_of(&self, controller: &OwnerReference) -> Workload {
+    /// The workload of a pod with this controller: a ReplicaSet's Deployment, otherwise the controller itself. `custom` has the sizes of
+    /// custom owners.
+    fn workload_of(&self, controller: &OwnerReference, custom: &BTreeMap<String, i32>) -> Workload {
         let set = if controller.kind == "ReplicaSet" { self.scale(&controller.uid) } else { None };
-        let uid = set.as_ref().and_then(|set| set.meta.controller()).unwrap_or(controller).uid.clone();
-        Workload { replicas: self.scale(&uid).map(|scale| scale.replicas.into()), uid }
+        let deployment = set.as_ref().and_then(|set| set.meta.controller()).filter(|owner| owner.kind == "Deployment");
+        let uid = deployment.unwrap_or(controller).uid.clone();
+        let replicas = self.scale(&uid).map(|scale| scale.replicas).or_else(|| custom.get(&uid).copied());
+        Workload { replicas: replicas.map(Into::into), uid }
+    }
+
+    /// The owners of a budget's pods whose scales no cache has.
+    fn custom_owners(&self, key: &ObjectKey) -> BTreeMap<String, OwnerReference> {
+        let Some(budget) = self.budgets.get(key) else { return BTreeMap::new() };
+        let known = self.pods.read();
+        let selector = budget.selector.as_ref();
+        let selected = selector.map(|selector| known.index().selected(&budget.meta.namespace, selector)).unwrap_or_default();
+        let pods: Vec<&PodView> = selected.into_iter().map(|pod| &**pod).collect();
+        let group = |owner: &OwnerReference| owner.api_version.split_once('/').map_or(String::new(), |(group, _)| group.to_owned());
+        let owners = disruption::controllers(&budget, &pods).filter(|owner| Scales::is_custom(&group(owner)));
+        owners.map(|owner| (owner.uid.clone(), owner.clone())).collect()
+    }
+
+    async fn read_custom(&self, key: &ObjectKey) -> Result<(), ClusterError> {
+        let mut sizes = BTreeMap::new();
+        for (uid, owner) in self.custom_owners(key) {
+            let group = owner.api_version.split_once('/').map_or("", |(group, _)| group);
+            let at = ObjectKey { namespace: key.namespace.clone(), name: owner.name.as_str().into() };
+            if let CustomScale::Found(_, scale) = self.custom.read((group, &owner.kind), &at).await?
+                && *scale.uid == *uid
+            {
+                sizes.insert(uid, scale.replicas);
+            }
+        }
+        match sizes.is_empty() {
+            true => lock(&self.read).remove(key),
+            false => lock(&self.read).insert(key.clone(), sizes),
+        };
+        Ok(())
     }
 }
 
@@ -140,7 +183,12 @@ fn selects(budget: &BudgetView, pod: &PodView) -> bool {
 }
 
 impl Planner for DisruptionPlanner {
+    fn prepare<'a>(&'a self, key: &'a ObjectKey) -> BoxFuture<'a, Result<(), ClusterError>> {
+        self.read_custom(key).boxed()
+    }
+
     fn plan(&self, key: &ObjectKey, _last_error: Option<&str>, now: Timestamp) -> Option<Plan> {
+        let custom = lock(&self.read).remove(key).unwrap_or_default();
         let budget = self.budgets.get(key)?;
         let known = self.pods.read();
         let selector = budget.selector.as_ref();
@@ -149,7 +197,7 @@ impl Planner for DisruptionPlanner {
         let mut workloads = BTreeMap::new();
         for controller in disruption::controllers(&budget, &pods) {
             if !workloads.contains_key(&controller.uid) {
-                workloads.insert(controller.uid.clone(), self.workload_of(controller));
+                workloads.insert(controller.uid.clone(), self.workload_of(controller, &custom));
             }
         }
         Some(disruption::plan(&DisruptionState { budget: &budget, pods, workloads, now }))

@@ -34,6 +34,7 @@ pub mod pods;
 pub mod queue;
 pub mod replica_set;
 pub mod resource_quota;
+mod scales;
 pub mod service_endpoints;
 mod sorted;
 pub mod stateful_set;

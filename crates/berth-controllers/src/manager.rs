@@ -389,7 +389,7 @@ impl ControllerManager {
     }
 
     fn start_disruption(&self, pods: &Arc<PodCache>, events: Recorder) {
-        let planner = DisruptionPlanner::new(Arc::clone(pods));
+        let planner = DisruptionPlanner::new(Arc::clone(&self.cluster), Arc::clone(pods));
         let queue = self.queue("disruption");
         planner.wake(&queue);
         let plan_loop = self.plan_loop("disruption", planner.clone(), &queue, events, planner.caches());
@@ -398,7 +398,7 @@ impl ControllerManager {
     }
 
     fn start_autoscalers(&self, events: Recorder) {
-        let planner = AutoscalerPlanner::new(Arc::clone(&self.gates), self.usage.clone());
+        let planner = AutoscalerPlanner::new(Arc::clone(&self.cluster), Arc::clone(&self.gates), self.usage.clone());
         let (queue, guard) = (self.queue("horizontalpodautoscaling"), Guard::default());
         if self.second_writers == SecondWriters::Stop {
             planner.watch(&guard, &queue);

@@ -20,7 +20,7 @@ use berth_workloads::{
     resource_quota::{QuotaView, gains_room},
     second_writer::SecondWriter,
 };
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use jiff::{SignedDuration, Timestamp};
 use std::{
     collections::BTreeMap,
@@ -51,6 +51,14 @@ pub struct PlanInputs<'a> {
 
 /// The decisions of one controller, from its caches.
 pub trait Planner: Send + Sync + 'static {
+    /// Reads what a plan for `key` requires and no cache has.
+    ///
+    /// # Errors
+    /// The cluster does not answer. The key is requeued.
+    fn prepare<'a>(&'a self, _key: &'a ObjectKey) -> BoxFuture<'a, Result<(), ClusterError>> {
+        Box::pin(ready(Ok(())))
+    }
+
     /// The plan for `key`. `None` if its object does not exist. `last_error` is why pods or objects could not be created or deleted last
     /// time.
     fn plan(&self, key: &ObjectKey, last_error: Option<&str>, now: Timestamp) -> Option<Plan>;
@@ -198,6 +206,10 @@ impl<P: Planner> PlanLoop<P> {
         if let Some(resource) = lock(&self.own).blocked(key, &self.caches) {
             self.planner.deferred(resource);
             return ReconcileResult::Done;
+        }
+        if let Err(error) = self.planner.prepare(key).await {
+            tracing::debug!(%key, %error, "the input of a plan could not be read; requeued");
+            return ReconcileResult::failed(&error);
         }
         let room = self.room.load(Ordering::SeqCst);
         let now = self.clock.now();

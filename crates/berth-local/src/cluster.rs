@@ -112,6 +112,18 @@ impl Cluster for LocalCluster {
         .boxed()
     }
 
+    fn get_scale(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let target = self.target(resource, key, Some(Subresource::Scale));
+        async move {
+            match self.registry.get(&target?, &GetOptions::default()).await {
+                Ok(current) => current_object(current).map(Some),
+                Err(ApiError::NotFound { .. }) => Ok(None),
+                Err(error) => Err(cluster_error(error)),
+            }
+        }
+        .boxed()
+    }
+
     fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         let target = self.target(resource, &ObjectKey::default(), None);
         async move {

@@ -27,6 +27,7 @@ pub fn cluster_error(error: ApiError) -> ClusterError {
         ApiError::Invalid { .. }
         | ApiError::BadRequest { .. }
         | ApiError::BadRequestFields { .. }
+        | ApiError::Denied { .. }
         | ApiError::Forbidden { .. }
         | ApiError::MethodNotAllowed
         | ApiError::NotServed { .. }

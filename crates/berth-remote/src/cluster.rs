@@ -237,6 +237,22 @@ impl Cluster for RemoteCluster {
         .boxed()
     }
 
+    /// A missing object and a kind without a scale are both 404. Then the object itself decides.
+    fn get_scale(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let (at, key) = (self.at(&resource, key, Some(Subresource::Scale)), key.clone());
+        async move {
+            match self.written(self.caller.ask(Method::GET, at?, &[], Bytes::new()).await?) {
+                Ok(scale) => Ok(Some(scale)),
+                Err(without @ ClusterError::NotFound(_)) => match self.get(resource, &key).await? {
+                    Some(_) => Err(without),
+                    None => Ok(None),
+                },
+                Err(error) => Err(error),
+            }
+        }
+        .boxed()
+    }
+
     fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         async move {
             let kind = self.caller.kind(&resource)?;

@@ -332,6 +332,11 @@ impl Cluster for SimCluster {
         async move { self.network.call(self.api.get(resource, &key)).await }.boxed()
     }
 
+    fn get_scale(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let key = key.clone();
+        async move { self.network.call(self.api.get_scale(resource, &key)).await }.boxed()
+    }
+
     fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         async move { self.network.call(self.api.newest(resource)).await }.boxed()
     }

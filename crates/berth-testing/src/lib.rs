@@ -11,10 +11,12 @@
 
 mod kept;
 mod merged;
+mod real;
 mod skipped;
 mod upstream;
 
 pub use kept::kept;
 pub use merged::merged;
+pub use real::real_manifests;
 pub use skipped::{SKIPPED, Tool, skip};
 pub use upstream::{Upstream, upstream_folder};

@@ -22,8 +22,12 @@ pub enum Tool {
     Helm4,
     /// The official client, and a Node to run it.
     JavaScriptClient,
+    /// The framework for operators in Python.
+    Kopf,
     /// Of 1.28 or later.
     Kubectl,
+    /// Real manifests: [`crate::real_manifests`].
+    Manifests,
     /// Networks within the machine, as one who is not its root may make them.
     Namespaces,
     /// The system's file with the memory of a process.
@@ -48,7 +52,9 @@ impl fmt::Display for Tool {
             Self::Helm3 => "helm 3",
             Self::Helm4 => "helm 4",
             Self::JavaScriptClient => "the JavaScript client",
+            Self::Kopf => "kopf",
             Self::Kubectl => "kubectl",
+            Self::Manifests => "real manifests",
             Self::Namespaces => "network namespaces",
             Self::Procfs => "procfs",
             Self::Promtool => "promtool",

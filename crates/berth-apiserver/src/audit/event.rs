@@ -13,6 +13,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::{
+    borrow::Cow,
     collections::BTreeMap,
     net::IpAddr,
     sync::{Arc, LazyLock},
@@ -80,7 +81,7 @@ struct Event {
     request_received_timestamp: String,
     stage_timestamp: String,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: BTreeMap<&'static str, String>,
+    annotations: BTreeMap<Cow<'static, str>, String>,
 }
 
 /// The data of a request's head and connection.
@@ -138,12 +139,12 @@ impl Entry {
     /// Records the reason of the authorization. `None`: forbidden.
     pub(crate) fn decided(&mut self, reason: Option<&str>) {
         let decision = if reason.is_some() { "allow" } else { "forbid" };
-        self.event.annotations.insert("authorization.k8s.io/decision", decision.to_owned());
-        self.event.annotations.insert("authorization.k8s.io/reason", reason.unwrap_or_default().to_owned());
+        self.event.annotations.insert("authorization.k8s.io/decision".into(), decision.to_owned());
+        self.event.annotations.insert("authorization.k8s.io/reason".into(), reason.unwrap_or_default().to_owned());
     }
 
     /// Adds the annotations of admission.
-    pub(crate) fn annotate(&mut self, annotations: &[(&'static str, String)]) {
+    pub(crate) fn annotate(&mut self, annotations: &[(Cow<'static, str>, String)]) {
         self.event.annotations.extend(annotations.iter().cloned());
     }
 
@@ -176,7 +177,7 @@ impl Entry {
 
     fn body(&mut self, json: &[u8]) -> Option<Value> {
         if BODY_BYTES_MAX < json.len() {
-            self.event.annotations.insert("audit.k8s.io/truncated", "true".to_owned());
+            self.event.annotations.insert("audit.k8s.io/truncated".into(), "true".to_owned());
             return None;
         }
         let mut value: Value = serde_json::from_slice(json).ok()?;

@@ -194,7 +194,8 @@ impl Exchange<'_> {
 
     /// Returns the error for an unknown version or resource of a group, or for an unknown group.
     pub(crate) fn not_served_in(&self, group: &str) -> Refusal {
-        let is_known = self.resources.all().iter().any(|resource| resource.group() == group);
+        // The groups of custom resources have no such error upstream.
+        let is_known = self.resources.all().iter().any(|resource| resource.is_built_in() && resource.group() == group);
         if is_known { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
     }
 
@@ -301,6 +302,9 @@ async fn respond(
         body::discard(&mut body).await;
     }
     add_common_headers(&exchange, &mut answer);
+    if let Some(warning) = deprecation_warning(&exchange, route) {
+        warnings::add_unless_there(answer.headers_mut(), warning);
+    }
     write_audit(&exchange, &mut answer);
     shared.metrics.answered(&labels, answer.status().as_str(), started.elapsed());
     tracing::debug!(method = %head.method, uri = %Address(&head.uri), code = answer.status().as_u16(), took = ?started.elapsed(), "answered");
@@ -373,6 +377,13 @@ fn add_common_headers(exchange: &Exchange<'_>, answer: &mut Answer) {
     if code == StatusCode::FORBIDDEN {
         headers.insert(CONTENT_TYPE_OPTIONS, NOSNIFF);
     }
+}
+
+/// Returns the warning about the version in the path, once the user may use it.
+fn deprecation_warning<'a>(exchange: &'a Exchange<'_>, route: &Route<'_>) -> Option<&'a str> {
+    let Route::Resource(at) = route else { return None };
+    exchange.caller.get()?;
+    exchange.resources.find(&at.resource)?.rules.deprecation_warning()
 }
 
 /// Returns the client's audit id if it is valid, otherwise a new one.

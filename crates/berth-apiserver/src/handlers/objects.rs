@@ -29,14 +29,18 @@ use hyper::{
     header::{CONTENT_TYPE, USER_AGENT},
 };
 use serde::Deserialize;
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 /// The maximum length of a field manager from the User-Agent.
 const FIELD_MANAGER_BYTES_MAX: usize = 128;
 
 /// Handles a request for objects.
 pub(super) async fn answer(exchange: &Exchange<'_>, at: &ResourcePath<'_>, body: &mut Incoming) -> Result<Answer, Refusal> {
-    let resource = exchange.resources.find(&at.resource).ok_or_else(|| unknown(exchange, at))?;
+    let resource = &match exchange.resources.find(&at.resource) {
+        Some(resource) => Arc::clone(resource),
+        // Its definition may be so new that this server has not served it yet.
+        None => exchange.registry().defined_lately(&at.resource).await?.ok_or_else(|| unknown(exchange, at))?,
+    };
     if resource.is_review() {
         return reviews::answer(exchange, at, resource, body).boxed().await;
     }
@@ -65,7 +69,7 @@ async fn collection(
     body: &mut Incoming,
 ) -> Result<Answer, Refusal> {
     if resource.scope == Scope::Cluster && at.namespace.is_some() {
-        return Err(ApiError::UnknownResource.into());
+        return Err(wrong_scope(resource));
     }
     // Only reads can span namespaces.
     let complete = resource.scope == Scope::Cluster || at.namespace.is_some();
@@ -75,6 +79,7 @@ async fn collection(
         Method::GET => list(exchange, &collection).await,
         Method::POST if complete => create(exchange, &collection, body).await,
         Method::DELETE if complete && resource.is_deleted_in_bulk => delete_collection(exchange, &collection, body).await,
+        Method::POST if !resource.is_built_in() => Err(wrong_scope(resource)),
         _ => Err(ApiError::MethodNotAllowed.into()),
     }
 }
@@ -87,14 +92,14 @@ async fn object(
     body: &mut Incoming,
 ) -> Result<Answer, Refusal> {
     if (resource.scope == Scope::Namespaced) != at.namespace.is_some() {
-        return Err(ApiError::UnknownResource.into());
+        return Err(wrong_scope(resource));
     }
     let namespace = at.namespace.as_deref().map(ToOwned::to_owned);
     if let Some(simulated) = at.subresource.and_then(|path| resource.simulated(path)) {
         let target = Target { resource: Arc::clone(resource), namespace, name: name.to_owned(), subresource: None };
         return Err(refuse_simulated(exchange, &target, *simulated).await);
     }
-    let subresource = at.subresource.map(|name| find_subresource(resource, name)).transpose()?;
+    let subresource = at.subresource.map(|path| find_subresource(resource, name, path)).transpose()?;
     if at.legacy_watch && exchange.method == Method::GET {
         return watch(exchange, at, Collection { resource: Arc::clone(resource), namespace }, Some(name)).await;
     }
@@ -124,8 +129,16 @@ async fn refuse_simulated(exchange: &Exchange<'_>, target: &Target, simulated: S
     ApiError::NotServed { message: simulated.why.to_owned() }.into()
 }
 
-fn find_subresource(resource: &Resource, name: &str) -> Result<Subresource, ApiError> {
-    resource.subresources.iter().copied().find(|known| known.as_str() == name).ok_or(ApiError::UnknownResource)
+/// Returns the error for a path that has a namespace, or has none, unlike the paths of the resource.
+fn wrong_scope(resource: &Resource) -> Refusal {
+    if resource.is_built_in() { ApiError::UnknownResource.into() } else { Refusal::PageNotFound }
+}
+
+/// As upstream, an unknown subresource of a custom object is reported as if the object were missing.
+fn find_subresource(resource: &Resource, name: &str, path: &str) -> Result<Subresource, ApiError> {
+    let known = resource.subresources.iter().copied().find(|known| known.as_str() == path);
+    let missing = || ApiError::NotFound { resource: resource.group_resource().clone(), name: name.to_owned() };
+    known.ok_or_else(|| if resource.is_built_in() { ApiError::UnknownResource } else { missing() })
 }
 
 async fn get(exchange: &Exchange<'_>, target: &Target) -> Result<Answer, Refusal> {
@@ -197,11 +210,12 @@ async fn lines_of_watch(exchange: &Exchange<'_>, list_bytes: usize) -> Result<Li
 
 async fn create(exchange: &Exchange<'_>, at: &Collection, body: &mut Incoming) -> Result<Answer, Refusal> {
     let wishes = exchange.wishes()?;
+    negotiate::object_syntax(exchange.header(CONTENT_TYPE), &at.resource)?;
     let body = Body::Json(read_json(exchange, body).await?);
     let written = exchange.registry().create(exchange.actor(), at, body, &write_options(exchange)).await?;
     exchange.audit(|entry| entry.names(written.object.name()));
     let answer = wishes.object(StatusCode::CREATED, &at.resource, None, &written.object)?;
-    Ok(with_remarks(exchange, answer, &written))
+    Ok(with_remarks(exchange, answer, &written.warnings, &written.audit))
 }
 
 /// Handles a POST whose response is a `Status`, which has no other form.
@@ -215,6 +229,7 @@ async fn act(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> R
 }
 
 async fn update(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
+    negotiate::object_syntax(exchange.header(CONTENT_TYPE), &target.resource)?;
     let body = Body::Json(read_json_for(exchange, Some(target), body).await?);
     let written = exchange.registry().update(exchange.actor(), target, body, &write_options(exchange)).await?;
     written_answer(exchange, target, &written)
@@ -241,13 +256,13 @@ async fn patch(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) ->
 fn written_answer(exchange: &Exchange<'_>, target: &Target, written: &Written) -> Result<Answer, Refusal> {
     let code = if written.created { StatusCode::CREATED } else { StatusCode::OK };
     let answer = exchange.wishes()?.object(code, &target.resource, target.subresource, &written.object)?;
-    Ok(with_remarks(exchange, answer, written))
+    Ok(with_remarks(exchange, answer, &written.warnings, &written.audit))
 }
 
 /// Passes the warnings and annotations of admission to the client and the audit log.
-fn with_remarks(exchange: &Exchange<'_>, answer: Answer, written: &Written) -> Answer {
-    exchange.audit(|entry| entry.annotate(&written.audit));
-    with_warnings(answer, &written.warnings)
+fn with_remarks(exchange: &Exchange<'_>, answer: Answer, warnings: &[String], audit: &[(Cow<'static, str>, String)]) -> Answer {
+    exchange.audit(|entry| entry.annotate(audit));
+    with_warnings(answer, warnings)
 }
 
 async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -> Result<Answer, Refusal> {
@@ -255,13 +270,15 @@ async fn delete(exchange: &Exchange<'_>, target: &Target, body: &mut Incoming) -
     let options = delete_options(exchange, body).await?;
     let resource = &target.resource;
     exchange.begin_work(&[], stored_work(exchange, Some(target)).await).await?;
-    let answer = match exchange.registry().delete(exchange.actor(), target, &options).await? {
+    let (deleted, mut remarks) = exchange.registry().delete_with_remarks(exchange.actor(), target, &options).await?;
+    let answer = match deleted {
         Deleted::Object(current) => wishes.object(StatusCode::OK, resource, None, &current)?,
         Deleted::Gone { uid, .. } => {
             answer::status(&Status::deleted(resource.group_resource(), &target.name, &uid), exchange.is_indented())
         }
     };
-    Ok(with_warnings(answer, &orphan_warning(resource, &options)))
+    remarks.warnings.extend(orphan_warning(resource, &options));
+    Ok(with_remarks(exchange, answer, &remarks.warnings, &remarks.audit))
 }
 
 /// Returns the warning that a deletion orphans dependents, if the client chooses no policy.

@@ -7,6 +7,7 @@ mod attacks_on_time;
 mod attacks_on_transport;
 mod common;
 mod credentials;
+mod custom;
 mod decoding;
 mod documented;
 mod http2;

@@ -147,6 +147,20 @@ fn body(entry: &Entry, namespace: &str) -> Value {
         (_, "ResourceSlice") => {
             json!({"spec": {"driver": "a.b", "pool": {"name": "p", "resourceSliceCount": 1}, "allNodes": true}})
         }
+        (_, "CustomResourceDefinition") => {
+            let version = json!({"name": "v1", "served": true, "storage": true, "schema": {"openAPIV3Schema": {"type": "object"}}});
+            json!({"spec": {"scope": "Cluster", "names": {}, "versions": [version]}})
+        }
+        (_, "ValidatingAdmissionPolicy") => {
+            json!({"spec": {"matchConstraints": {"resourceRules": matched()}, "validations": [{"expression": "true"}]}})
+        }
+        (_, "ValidatingAdmissionPolicyBinding") => json!({"spec": {"policyName": "x", "validationActions": ["Deny"]}}),
+        (_, "MutatingAdmissionPolicy") => {
+            let mutation = json!({"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": "Object{}"}});
+            json!({"spec": {"matchConstraints": {"resourceRules": matched()}, "mutations": [mutation], "reinvocationPolicy": "Never"}})
+        }
+        (_, "MutatingAdmissionPolicyBinding") => json!({"spec": {"policyName": "x"}}),
+        (_, "APIService") => json!({"spec": {"version": "v1", "groupPriorityMinimum": 1, "versionPriority": 1}}),
         (_, "FlowSchema") => json!({"spec": {"priorityLevelConfiguration": {"name": "x"}}}),
         (_, "PriorityLevelConfiguration") => json!({"spec": {"type": "Limited", "limited": {"limitResponse": {"type": "Reject"}}}}),
         (_, "HorizontalPodAutoscaler") => {
@@ -164,13 +178,32 @@ fn body(entry: &Entry, namespace: &str) -> Value {
     }
 }
 
-/// Returns the names of an existing and of a missing object. Names of addresses must be addresses.
+/// Returns the rules of a policy.
+fn matched() -> Value {
+    json!([{"apiGroups": ["x.example.com"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["x"]}])
+}
+
+/// Returns the names of an existing and of a missing object. Names of addresses must be addresses, those of API
+/// services a version and a group, those of definitions a plural and a group.
 fn names(entry: &Entry) -> [&'static str; 2] {
-    if entry.kind == "IPAddress" { ["192.0.2.1", "192.0.2.2"] } else { ["x", "new"] }
+    match entry.kind.as_str() {
+        "IPAddress" => ["192.0.2.1", "192.0.2.2"],
+        "APIService" => ["v1.x.example.com", "v1.new.example.com"],
+        "CustomResourceDefinition" => ["xs.x.example.com", "news.new.example.com"],
+        _ => ["x", "new"],
+    }
 }
 
 fn named(mut object: Value, name: &str) -> Value {
     object["metadata"]["name"] = name.into();
+    if object.pointer("/spec/groupPriorityMinimum").is_some() {
+        object["spec"]["group"] = name.trim_start_matches("v1.").into();
+    }
+    if object.pointer("/spec/names").is_some() {
+        let (plural, group) = name.split_once('.').expect("a plural and a group");
+        object["spec"]["group"] = group.into();
+        object["spec"]["names"] = json!({"plural": plural, "kind": plural.to_uppercase()});
+    }
     object
 }
 

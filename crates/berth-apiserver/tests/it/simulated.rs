@@ -141,31 +141,3 @@ async fn what_needs_a_running_container_is_refused_with_the_reason() {
     assert_eq!(admin.get(&format!("{PODS}/none/exec")).await.json()["message"], "pods \"none\" not found");
     assert_eq!(admin.get(&format!("{PODS}/p/made-up")).await.code, 404);
 }
-
-#[tokio::test]
-async fn definitions_of_custom_resources_are_listed_and_none_can_be_made() {
-    const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
-    let server = TestServer::start().await;
-    let mut admin = server.admin().await;
-    let list = admin.get(DEFINITIONS).await.json();
-    assert_eq!((&list["kind"], &list["items"]), (&json!("CustomResourceDefinitionList"), &json!([])));
-    assert_eq!(admin.get(&format!("{DEFINITIONS}/ships.e.com")).await.code, 404);
-    let discovered = admin.get("/apis/apiextensions.k8s.io/v1").await.json();
-    assert_eq!(discovered["resources"][0]["verbs"], json!(["get", "list", "watch"]));
-    let body = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "ships.e.com"}})
-        .to_string();
-    let why = "berth does not serve custom resources yet: CustomResourceDefinitions can only be listed, and there are none";
-    let one = format!("{DEFINITIONS}/ships.e.com?fieldManager=m");
-    for (method, path, content_type) in [
-        (Method::POST, DEFINITIONS, "application/json"),
-        (Method::PUT, &one, "application/json"),
-        (Method::PATCH, &one, "application/merge-patch+json"),
-        (Method::PATCH, &one, "application/apply-patch+yaml"),
-        (Method::DELETE, &one, "application/json"),
-        (Method::DELETE, DEFINITIONS, "application/json"),
-    ] {
-        let body = if method == Method::DELETE { String::new() } else { body.clone() };
-        let answer = admin.send(method.clone(), path, &[("content-type", content_type)], body).await;
-        assert_eq!((answer.code.as_u16(), answer.json()["message"].as_str()), (405, Some(why)), "{method} {path}");
-    }
-}

@@ -87,6 +87,7 @@ fn gauges(stored: &str) -> Definition {
         singular: "gauge".to_owned(),
         short_names: vec!["gg".to_owned()],
         categories: vec!["all".to_owned()],
+        list_kind: "GaugeList".to_owned(),
     };
     Definition {
         group: "example.com".to_owned(),
@@ -373,7 +374,7 @@ async fn tables_and_documents_describe_each_version() {
     for version in ["v1", "v2"] {
         let resources = gauges.client.get(&format!("/apis/example.com/{version}")).await.json()["resources"].clone();
         let names: Vec<&Value> = resources.as_array().into_iter().flatten().map(|resource| &resource["name"]).collect();
-        assert_eq!(names, ["gauges", "gauges/scale", "gauges/status"]);
+        assert_eq!(names, ["gauges", "gauges/status", "gauges/scale"]);
         assert_eq!((&resources[0]["shortNames"], &resources[0]["categories"]), (&json!(["gg"]), &json!(["all"])));
         hashes.push(resources[0]["storageVersionHash"].clone());
     }

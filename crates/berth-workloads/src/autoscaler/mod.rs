@@ -57,6 +57,9 @@ pub struct AutoscalerState {
     pub autoscaler: AutoscalerView,
     /// What it scales.
     pub target: Target,
+    /// The resource of the target, if a client defined its kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub custom_resource: Option<GroupResource>,
     /// The pods that the selector of the target matches, by name. Empty if several autoscalers select them.
     pub pods: Vec<PodSample>,
     /// The first [`SELECTED_BY_MAX`] autoscalers of the namespace, by name, whose targets select some of these pods.
@@ -125,7 +128,9 @@ pub fn described_resource(reference: &CrossVersionObjectReference) -> Option<Gro
     }
 }
 
-fn group_of(reference: &CrossVersionObjectReference) -> &str {
+/// The API group that a reference names.
+#[must_use]
+pub fn group_of(reference: &CrossVersionObjectReference) -> &str {
     let version = reference.api_version.as_deref().unwrap_or_default();
     version.split_once('/').map_or("", |(group, _)| group)
 }

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::plan::{Action, EventRecord, Outcome, Plan, Reason, Severity, Stage, Subresource, Urgency, Wait, difference};
 use berth_api::quantity::Quantity;
-use berth_identity::{GroupVersionKind, ObjectKey, ObjectRef};
+use berth_identity::{GroupResource, GroupVersionKind, ObjectKey, ObjectRef};
 use jiff::Timestamp;
 use k8s_openapi::api::autoscaling::v2::{HPAScalingRules, HorizontalPodAutoscalerStatus, MetricStatus};
 use serde_json::json;
@@ -124,10 +124,7 @@ fn decide(state: &AutoscalerState, memory: &mut Memory) -> Decision {
 
 fn missing(state: &AutoscalerState) -> String {
     let reference = &state.autoscaler.spec.scale_target_ref;
-    let resource = match TargetKind::of(reference) {
-        TargetKind::Scaled(resource) => resource.to_string(),
-        TargetKind::WithoutScale | TargetKind::Unknown => reference.kind.clone(),
-    };
+    let resource = target_resource(state).map_or_else(|| reference.kind.clone(), |resource| resource.to_string());
     format!("{resource} {:?} not found", reference.name)
 }
 
@@ -300,9 +297,16 @@ impl Decision {
 /// The target in the version that was read.
 fn target(state: &AutoscalerState) -> Option<ObjectRef> {
     let Target::Found(target) = &state.target else { return None };
-    let TargetKind::Scaled(resource) = TargetKind::of(&state.autoscaler.spec.scale_target_ref) else { return None };
+    let resource = target_resource(state)?;
     let key = ObjectKey { namespace: target.namespace.clone(), name: target.name.clone() };
     Some(ObjectRef { resource, key, uid: target.uid.clone(), resource_version: Some(target.revision) })
+}
+
+fn target_resource(state: &AutoscalerState) -> Option<GroupResource> {
+    match TargetKind::of(&state.autoscaler.spec.scale_target_ref) {
+        TargetKind::Scaled(resource) => Some(resource),
+        TargetKind::WithoutScale | TargetKind::Unknown => state.custom_resource.clone(),
+    }
 }
 
 /// The kind of autoscalers, in the version of upstream's events.

@@ -64,6 +64,7 @@ fn state(spec: &Value, replicas: i32, pods: &[(&str, i64, i64)]) -> AutoscalerSt
     AutoscalerState {
         autoscaler: autoscaler(spec),
         target: Target::Found(target(replicas)),
+        custom_resource: None,
         pods: pods.iter().enumerate().map(|(index, sort)| pod(index, *sort)).collect(),
         selected_by: vec!["web".into()],
         described: Vec::new(),

@@ -16,12 +16,15 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use k8s_openapi::{
     api::{
-        autoscaling::v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus},
+        autoscaling::{
+            v1::Scale,
+            v2::{HorizontalPodAutoscaler, HorizontalPodAutoscalerSpec, HorizontalPodAutoscalerStatus},
+        },
         core::v1::{Container, Pod, PodSpec, ResourceRequirements},
     },
     apimachinery::pkg::{
         api::resource::Quantity as WireQuantity,
-        apis::meta::v1::{LabelSelector, ObjectMeta},
+        apis::meta::v1::{LabelSelector, LabelSelectorRequirement, ObjectMeta},
     },
 };
 use serde::{Deserialize, Serialize};
@@ -123,6 +126,75 @@ struct ScaledSpec {
 #[serde(default)]
 struct ScaledStatus {
     replicas: Option<i32>,
+}
+
+impl ScaledView {
+    /// Reads the `Scale` of an object.
+    ///
+    /// # Errors
+    /// The JSON is not a `Scale`.
+    pub fn of_scale(json: &[u8], revision: Revision) -> Result<Self, serde_json::Error> {
+        let Scale { metadata, spec, status } = Scale::decode_json(json)?;
+        let status = status.unwrap_or_default();
+        let selector = status.selector.as_deref().and_then(label_selector);
+        Ok(Self {
+            metrics: Metrics::default(),
+            namespace: metadata.namespace.into(),
+            name: metadata.name.into(),
+            uid: metadata.uid.into(),
+            revision,
+            // A scale omits a zero.
+            replicas: spec.and_then(|spec| spec.replicas).unwrap_or(0),
+            current: status.replicas,
+            selector: selector.and_then(|selector| Selector::parse(&selector)).filter(|selector| !selector.is_empty()),
+        })
+    }
+}
+
+/// Reads a selector in its text form: `app=web,tier in (a,b),!old`. `None`: it is not one.
+fn label_selector(text: &str) -> Option<LabelSelector> {
+    let mut requirements = Vec::new();
+    let mut rest = text.trim();
+    while !rest.is_empty() {
+        // A comma in parentheses separates values.
+        let mut depth = 0;
+        let end = rest.find(|letter| {
+            depth += i32::from(letter == '(') - i32::from(letter == ')');
+            letter == ',' && depth == 0
+        });
+        let (first, more) = end.map_or((rest, ""), |end| (&rest[..end], &rest[end + 1..]));
+        requirements.push(requirement(first.trim())?);
+        rest = more.trim();
+    }
+    Some(LabelSelector { match_expressions: Some(requirements), ..LabelSelector::default() })
+}
+
+fn requirement(text: &str) -> Option<LabelSelectorRequirement> {
+    let of = |key: &str, operator: &str, values: Option<Vec<String>>| {
+        let key = key.trim();
+        let is_key = !key.is_empty() && !key.contains(char::is_whitespace);
+        is_key.then(|| LabelSelectorRequirement { key: key.to_owned(), operator: operator.to_owned(), values })
+    };
+    let one = |value: &str| Some(vec![value.trim().to_owned()]);
+    if let Some((before, list)) = text.strip_suffix(')').and_then(|text| text.split_once('(')) {
+        let values = Some(list.split(',').map(|value| value.trim().to_owned()).collect());
+        let (key, word) = before.trim().split_once(char::is_whitespace)?;
+        return match word.trim() {
+            "in" => of(key, "In", values),
+            "notin" => of(key, "NotIn", values),
+            _ => None,
+        };
+    }
+    if let Some((key, value)) = text.split_once("!=") {
+        return of(key, "NotIn", one(value));
+    }
+    if let Some((key, value)) = text.split_once('=') {
+        return of(key, "In", one(value.trim_start_matches('=')));
+    }
+    match text.strip_prefix('!') {
+        Some(key) => of(key, "DoesNotExist", None),
+        None => of(text, "Exists", None),
+    }
 }
 
 impl View for ScaledView {
@@ -300,4 +372,45 @@ fn requested(container: &Container) -> ContainerSample {
 fn requests(resources: &ResourceRequirements) -> Option<Metrics> {
     let amount = |(name, amount): (&String, &WireQuantity)| Some((name.clone(), amount.0.parse::<Quantity>().ok()?.milli_value()));
     resources.requests.as_ref().map(|requests| requests.iter().filter_map(amount).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_scale_of_a_custom_object_has_its_size_and_selector() {
+        let scale = |selector: &str| {
+            let scale = json!({
+                "apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"namespace": "n", "name": "a", "uid": "u"},
+                "spec": {"replicas": 3}, "status": {"replicas": 2, "selector": selector},
+            });
+            ScaledView::of_scale(scale.to_string().as_bytes(), Revision(7)).expect("a scale")
+        };
+        let found = scale("app=web");
+        assert_eq!((&*found.uid, found.replicas, found.current, found.revision), ("u", 3, 2, Revision(7)));
+        let matches = |selector: &str, labels: &[(&str, &str)]| {
+            let labels: Labels = labels.iter().copied().collect();
+            scale(selector).selector.is_some_and(|selector| selector.matches(&labels))
+        };
+        assert!(matches("app=web", &[("app", "web")]) && !matches("app=web", &[("app", "db")]));
+        assert!(
+            matches("app in (web, db),tier!=old", &[("app", "db")])
+                && !matches("app in (web,db),tier!=old", &[("app", "db"), ("tier", "old")])
+        );
+        assert!(matches("app,!old", &[("app", "x")]) && !matches("app,!old", &[("app", "x"), ("old", "")]));
+        assert!(matches("app notin (web)", &[]) && !matches("app notin (web)", &[("app", "web")]));
+        for nothing in ["", "app of (web)", "=web"] {
+            assert_eq!(scale(nothing).selector, None, "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn a_scale_without_replicas_has_none() {
+        let scale =
+            json!({"apiVersion": "autoscaling/v1", "kind": "Scale", "metadata": {"name": "a"}, "spec": {}, "status": {"replicas": 0}});
+        let scale = ScaledView::of_scale(scale.to_string().as_bytes(), Revision(7)).expect("a scale");
+        assert_eq!((scale.replicas, scale.selector), (0, None));
+    }
 }

@@ -25,7 +25,7 @@ pub(crate) fn widgets(api_version: &str, fields: &[&str]) -> Definition {
     };
     Definition {
         group,
-        names: Names { kind, plural, singular, short_names: vec!["wd".to_owned()], categories: Vec::new() },
+        names: Names { kind, plural, singular, short_names: vec!["wd".to_owned()], ..Names::default() },
         scope: Scope::Namespaced,
         versions: vec![Version {
             name: version,
