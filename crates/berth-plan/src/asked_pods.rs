@@ -1,15 +1,17 @@
 //! Pods that a live server checks by dry run. A forecast rejects the pods that the server's admission policies and webhooks reject.
 
 use crate::{
-    change::{Change, Changed},
+    change::Change,
+    changed::Changed,
     dry_run::{Write, WriteBody},
     error::PlanError,
+    extensions::{Evaluate, Extensions},
     simulation::{Server, Simulation, Subject},
     snapshot::{Snapshot, entries},
 };
 use berth_api::{Object, decode::Codec, k8s_openapi::api::core::v1::PodTemplateSpec};
 use berth_identity::Revision;
-use berth_registry::{AdmissionRequest, ApiError, Operation, Remarks, Reviewer};
+use berth_registry::{AdmissionRequest, ApiError, BoxObject, Operation, Reinvocation, Remarks, Reviewer, Stage};
 use berth_workloads::{
     hash::same_template,
     resources::{POD, PODS},
@@ -46,11 +48,13 @@ pub struct RefusedPod {
 /// # Errors
 /// Those of making the change.
 pub fn asked_pods(snapshot: &Snapshot, change: &Change) -> Result<Vec<AskedPod>, PlanError> {
+    let extensions = Extensions::of(snapshot, change, Evaluate::Nothing);
     let mut simulation = Simulation::new(0, snapshot.at, &Server::default());
     // Only the workloads themselves are read. The other kinds can be numerous.
     let is_large = |object: &Value| ["Pod", "ReplicaSet", "ControllerRevision"].iter().any(|kind| object["kind"] == *kind);
     simulation.restore(snapshot.stored().into_iter().filter(|object| !is_large(object)))?;
-    let changed = change.outcome(&mut simulation)?;
+    extensions.install(&mut simulation)?;
+    let changed = change.outcome(&mut simulation, &extensions)?;
     Ok(changed.iter().filter_map(asked).collect())
 }
 
@@ -153,7 +157,16 @@ fn others(snapshot: &Snapshot, pod: &AskedPod) -> BTreeSet<String> {
 }
 
 impl Reviewer for Refusals {
-    fn mutate<'a>(&'a self, _: &'a AdmissionRequest<'_>, _: Option<&'a mut dyn Object>) -> BoxFuture<'a, Result<Remarks, ApiError>> {
+    fn may_review(&self, stage: Stage, request: &AdmissionRequest<'_>) -> bool {
+        stage == Stage::Validate && request.resource.plural() == "pods"
+    }
+
+    fn mutate<'a>(
+        &'a self,
+        _: &'a AdmissionRequest<'_>,
+        _: Option<&'a mut BoxObject>,
+        _: &'a mut Reinvocation,
+    ) -> BoxFuture<'a, Result<Remarks, ApiError>> {
         async { Ok(Remarks::default()) }.boxed()
     }
 

@@ -1,10 +1,9 @@
 //! The change that a forecast is about.
 
 use crate::{
-    difference::{creatable, difference},
     error::PlanError,
     simulation::{Simulation, Subject},
-    snapshot::{KINDS, entries},
+    snapshot::entries,
 };
 use berth_workloads::workload::{WorkloadId, WorkloadKind};
 use serde_json::{Map, Value, json};
@@ -56,41 +55,7 @@ fn kind_of(manifest: &Value) -> Option<WorkloadKind> {
     WorkloadKind::of_manifest(manifest["apiVersion"].as_str()?, manifest["kind"].as_str()?)
 }
 
-/// The effect of a change on an object. `Null` if the object does not exist.
-pub(crate) struct Changed {
-    pub(crate) subject: Subject,
-    pub(crate) before: Value,
-    pub(crate) after: Value,
-}
-
-impl Changed {
-    /// Makes a change with one write for each object, so that controllers never observe a partial change.
-    ///
-    /// # Errors
-    /// The errors of the API server.
-    pub(crate) fn make(all: Vec<Self>, simulation: &mut Simulation) -> Result<(), PlanError> {
-        for Self { subject, before, after } in all {
-            if before.is_null() {
-                simulation.make_namespace(&subject.namespace)?;
-                simulation.apply(&creatable(&after), &subject.namespace)?;
-            } else if let Some(patch) = difference(&before, &after) {
-                simulation.patch(&subject, patch)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a write is necessary.
-    pub(crate) fn is_news(&self) -> bool {
-        self.before.is_null() || difference(&self.before, &self.after).is_some()
-    }
-
-    pub(crate) fn is_of(&self, workload: &WorkloadId) -> bool {
-        self.subject == subject(workload)
-    }
-}
-
-fn subject(workload: &WorkloadId) -> Subject {
+pub(crate) fn subject(workload: &WorkloadId) -> Subject {
     Subject { kind: workload.kind.gvk(), namespace: workload.namespace.to_string(), name: workload.name.to_string() }
 }
 
@@ -136,38 +101,10 @@ impl Change {
         }
     }
 
-    /// The manifests of kinds that forecasts use.
-    pub(crate) fn known_manifests(&self) -> impl Iterator<Item = &Value> {
-        let is_known = |manifest: &&Value| KINDS.iter().any(|kind| kind.is_of(manifest));
-        self.manifests.iter().filter(is_known)
-    }
-
-    /// The effect on each changed object, in order. Nothing is written.
-    ///
-    /// # Errors
-    /// A missing workload or container, or an error of the API server.
-    pub(crate) fn outcome(&self, simulation: &mut Simulation) -> Result<Vec<Changed>, PlanError> {
-        let of_manifests = self.known_manifests().map(|manifest| Subject::of(manifest, self.namespace_of(manifest)));
-        let of_targets = self.targets()?.iter().map(subject).collect::<Vec<_>>();
-        let mut subjects: Vec<Subject> = Vec::new();
-        for subject in of_manifests.chain(of_targets) {
-            if !subjects.contains(&subject) {
-                subjects.push(subject);
-            }
-        }
-        // Applied step by step in a separate simulation, whose controllers do not run.
-        let mut aside = Simulation::new(0, simulation.now(), &simulation.server);
-        let before = subjects.iter().map(|subject| simulation.get(subject)).collect::<Result<Vec<_>, _>>()?;
-        aside.restore(before.iter().filter(|object| !object.is_null()))?;
-        match &self.served {
-            Some(answers) => answers.iter().try_for_each(|answer| aside.take(answer))?,
-            None => self.make_own(&mut aside)?,
-        }
-        for target in self.targets()? {
-            self.of_all(target.kind).make(&mut aside, &target)?;
-        }
-        let outcome = |(subject, before): (Subject, Value)| aside.get(&subject).map(|after| Changed { subject, before, after });
-        subjects.into_iter().zip(before).map(outcome).collect()
+    /// The namespaces of its objects.
+    pub(crate) fn namespaces(&self) -> BTreeSet<String> {
+        let of_edits = self.edits.iter().map(|edit| edit.workload.namespace.to_string());
+        self.manifests.iter().map(|manifest| self.namespace_of(manifest).to_owned()).chain(of_edits).collect()
     }
 
     /// The change of a workload, in a few words.
@@ -184,19 +121,7 @@ impl Change {
         words.join(", ")
     }
 
-    fn make_own(&self, simulation: &mut Simulation) -> Result<(), PlanError> {
-        for manifest in self.known_manifests() {
-            let namespace = self.namespace_of(manifest);
-            simulation.make_namespace(namespace)?;
-            simulation.apply(manifest, namespace)?;
-        }
-        for Edit { workload, edits } in &self.edits {
-            edits.make(simulation, workload)?;
-        }
-        Ok(())
-    }
-
-    fn of_all(&self, kind: WorkloadKind) -> &Edits {
+    pub(crate) fn of_all(&self, kind: WorkloadKind) -> &Edits {
         match kind {
             WorkloadKind::Deployment => &self.deployments,
             WorkloadKind::StatefulSet => &self.stateful_sets,
@@ -213,7 +138,7 @@ impl Edits {
         images.chain(replicas).chain(choices).collect()
     }
 
-    fn make(&self, simulation: &mut Simulation, workload: &WorkloadId) -> Result<(), PlanError> {
+    pub(crate) fn make(&self, simulation: &mut Simulation, workload: &WorkloadId) -> Result<(), PlanError> {
         let subject = subject(workload);
         let live = simulation.get(&subject)?;
         if live.is_null() {

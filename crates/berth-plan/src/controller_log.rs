@@ -247,6 +247,10 @@ impl Cluster for DiscardEvents {
         self.inner.get(resource, key)
     }
 
+    fn get_scale(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        self.inner.get_scale(resource, key)
+    }
+
     fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         self.inner.newest(resource)
     }

@@ -1,11 +1,13 @@
 //! A change as writes for the dry run of a live server, which applies its defaults, webhooks and admission.
 
 use crate::{
-    change::{Change, Changed},
+    change::Change,
+    changed::Changed,
     difference::{difference, written},
     error::PlanError,
+    extensions::{Evaluate, Extensions},
     simulation::{Server, Simulation, Subject},
-    snapshot::{KINDS, Snapshot, SnapshotKind, SnapshotScope},
+    snapshot::Snapshot,
 };
 use berth_identity::{GroupVersionKind, GroupVersionResource};
 use serde_json::Value;
@@ -39,17 +41,19 @@ pub enum WriteBody {
 /// # Errors
 /// Those of making the change.
 pub fn writes(snapshot: &Snapshot, change: &Change) -> Result<Vec<Write>, PlanError> {
+    let extensions = Extensions::of(snapshot, change, Evaluate::Nothing);
     let mut simulation = Simulation::new(0, snapshot.at, &Server::default());
     simulation.restore(snapshot.stored())?;
+    extensions.install(&mut simulation)?;
     let mut writes = Vec::new();
-    for Changed { subject, before, after } in change.outcome(&mut simulation)? {
+    for Changed { subject, before, after } in change.outcome(&mut simulation, &extensions)? {
         let what =
             if before.is_null() { Some(WriteBody::Create(written(&after))) } else { difference(&before, &after).map(WriteBody::Patch) };
-        let known = KINDS.iter().find(|kind| kind.kind == subject.kind);
-        if let (Some(what), Some(SnapshotKind { resource, scope, .. })) = (what, known) {
+        // The server does not serve the kinds that the change defines.
+        let resource = extensions.resource_of(&subject.kind).filter(|_| !extensions.is_new(snapshot, &subject.kind));
+        if let (Some(what), Some((resource, is_namespaced))) = (what, resource) {
             let Subject { kind, namespace, name } = subject;
-            let namespace = (*scope != SnapshotScope::Cluster).then_some(namespace);
-            writes.push(Write { kind, resource: resource.clone(), namespace, name, what });
+            writes.push(Write { kind, resource, namespace: is_namespaced.then_some(namespace), name, what });
         }
     }
     Ok(writes)

@@ -2,6 +2,7 @@
 
 use crate::{
     autoscalers::AutoscalerForecast,
+    extensions::UnevaluatedRule,
     pod_timings::Timing,
     times::{maybe_seconds, seconds},
 };
@@ -63,6 +64,10 @@ pub struct Supposed {
     pub at: Timestamp,
     /// What could not be read, and its substitute. If it is not empty, the forecast is partial.
     pub missing: Vec<String>,
+    /// The admission policies and webhooks that match objects of the forecast, and whose decisions are unknown. They are assumed to accept the objects
+    /// and to change nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub unevaluated: Vec<UnevaluatedRule>,
     /// The seed of the interleaving.
     pub seed: u64,
 }

@@ -11,6 +11,7 @@ mod analyses;
 mod asked_pods;
 mod autoscalers;
 mod change;
+mod changed;
 mod chart;
 mod compare;
 mod consequences;
@@ -20,6 +21,7 @@ mod demand;
 mod difference;
 mod dry_run;
 mod error;
+mod extensions;
 mod forecast;
 mod load;
 mod nodes;
@@ -46,6 +48,7 @@ pub use compare::{Alternative, Spread, compare, forecast_many};
 pub use consequences::consequences;
 pub use dry_run::{Write, WriteBody, writes};
 pub use error::{PlanError, UnfitAutoscaler};
+pub use extensions::{ADMISSION_KINDS, DEFINITIONS, ObjectQuery, QueriedObjects, UnevaluatedRule, needs_definitions, object_queries};
 pub use forecast::{
     Failure, Forecast, Lane, Life, LifeState, NodeRoom, OtherForecast, OtherOutcome, Outcome, Peak, QuotaPeak, Step, StepKind, Supposed,
     Trouble, TroubleKind, Victim, WaitSpan, WorkloadForecast,

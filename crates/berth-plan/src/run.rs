@@ -4,15 +4,17 @@ use crate::{
     analyses::Analyses,
     asked_pods::{Refusals, RefusedPod},
     autoscalers::{Autoscalers, KIND as AUTOSCALER, KnownUsage},
-    change::{Change, Changed},
+    change::Change,
+    changed::Changed,
     demand::Demand,
     error::PlanError,
+    extensions::{Evaluate, Extensions},
     forecast::{Forecast, OtherForecast, OtherOutcome, Outcome, Supposed, Trouble, TroubleKind, WorkloadForecast},
     observer::{Observer, warning_views},
     others::{LiveOther, TrackedOther},
     pod_behavior::PodBehaviors,
     pod_timings::{LearnedTimings, Timings, id_of},
-    simulation::{Server, Simulation},
+    simulation::{Reviewers, Server, Simulation},
     snapshot::{Controllers, Snapshot},
     times::since,
     tracked_workload::{End, LiveWorkload, TrackedWorkload},
@@ -51,6 +53,8 @@ pub struct Suppositions {
     pub gates: KnownGates,
     /// Pods of the change that the API server rejects, according to its own answer.
     pub refused: Vec<RefusedPod>,
+    /// Whether the API server has checked the pods of the change.
+    pub are_pods_asked: bool,
     /// Why the API server could not check the pods. `None` if it could, or there is no cluster.
     pub unasked: Option<String>,
     /// The time of pods from binding to readiness. `None` to derive it from the snapshot.
@@ -101,7 +105,8 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     let timings = timings(snapshot, suppositions, change, &targets);
     let slowest = timings.values().flat_map(|of| [of.start.slowest, of.stop.slowest]).max().unwrap_or_default();
     let begins = snapshot.at - WARM_UP;
-    let mut simulation = Simulation::new(suppositions.seed, begins, &server(snapshot, suppositions));
+    let extensions = Arc::new(Extensions::of(snapshot, change, Evaluate::Policies));
+    let mut simulation = Simulation::new(suppositions.seed, begins, &server(snapshot, suppositions, &extensions));
     (simulation.analyses, simulation.controllers) = (suppositions.analyses, controllers);
     simulation.writes_max = suppositions.writes_max.unwrap_or(simulation.writes_max);
     simulation.gates = controllers.gates_of(&suppositions.gates.controllers);
@@ -109,6 +114,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
     let mut observer = Observer::new(&targets, change.others(), simulation.gates.clone(), simulation.log());
     let (autoscaling, stored): (Vec<_>, Vec<_>) = snapshot.stored().into_iter().partition(|object| object["kind"] == AUTOSCALER);
     simulation.restore(stored)?;
+    extensions.install(&mut simulation)?;
     let others = LearnedTimings::default().of_any(suppositions.start, suppositions.stop);
     let knows_references = !suppositions.objects.is_empty();
     let habits = PodBehaviors { timings: timings.clone(), others, seed: suppositions.seed, knows_references };
@@ -121,7 +127,8 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
         settle(&mut simulation, &mut observer)?;
     }
     observer.begin(simulation.now(), |entry| simulation.written_lately(entry));
-    let mut changed = change.outcome(&mut simulation)?;
+    extensions.begin();
+    let mut changed = change.outcome(&mut simulation, &extensions)?;
     changed.retain(|Changed { subject, .. }| autoscalers.includes(&subject.kind.kind, &subject.namespace, &subject.name));
     for object in &changed {
         demand.subtract(Demand::of(&object.before, node_count));
@@ -144,7 +151,7 @@ pub fn forecast(snapshot: &Snapshot, change: &Change, suppositions: &Supposition
         (observer.is_settled() || observer.progressed + patience(observer) < now) && rests(observer, now)
     })?;
     simulation.check_panics()?;
-    Ok(finish(&simulation, observer, Found { snapshot, controllers, because, suppositions, timings, autoscalers }))
+    Ok(finish(&simulation, observer, Found { snapshot, controllers, because, suppositions, timings, autoscalers, extensions: &extensions }))
 }
 
 /// Whether a forecast has an object: not an autoscaler that does not run.
@@ -155,10 +162,10 @@ fn is_included(autoscalers: &Autoscalers, object: &Value) -> bool {
 }
 
 /// The API server of the cluster, as far as it is known.
-fn server(snapshot: &Snapshot, suppositions: &Suppositions) -> Server {
+fn server(snapshot: &Snapshot, suppositions: &Suppositions, extensions: &Arc<Extensions>) -> Server {
     let refusals = Refusals::of(snapshot, &suppositions.refused);
     let reviewers: Vec<Arc<dyn Reviewer>> = if refusals.is_empty() { Vec::new() } else { vec![Arc::new(refusals)] };
-    Server { gates: suppositions.gates.server.clone(), reviewers }
+    Server { gates: suppositions.gates.server.clone(), first: Some(Arc::<Extensions>::clone(extensions) as Arc<dyn Reviewers>), reviewers }
 }
 
 /// The input of a forecast.
@@ -169,6 +176,7 @@ struct Found<'a> {
     suppositions: &'a Suppositions,
     timings: BTreeMap<WorkloadId, Timings>,
     autoscalers: Autoscalers,
+    extensions: &'a Extensions,
 }
 
 /// The timings of all workloads in the snapshot and in the change.
@@ -302,7 +310,8 @@ fn finish(simulation: &Simulation, mut observer: Observer, found: Found<'_>) -> 
         unknown_gates: found.suppositions.gates.unknown.clone().filter(|_| found.controllers == Controllers::Berth),
         analysis: asks.then(|| found.suppositions.analyses.name()),
         at: observer.began,
-        missing: found.snapshot.missing.clone(),
+        missing: found.snapshot.missing.iter().cloned().chain(found.extensions.noted()).collect(),
+        unevaluated: found.extensions.unevaluated(found.suppositions.are_pods_asked),
         seed: found.suppositions.seed,
     };
     let workloads = workloads.collect();

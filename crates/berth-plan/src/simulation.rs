@@ -21,10 +21,11 @@ use berth_controllers::{
     metrics::Metrics,
 };
 use berth_identity::{GroupResource, GroupVersionKind};
-use berth_local::LocalCluster;
+use berth_local::{LocalCluster, definitions, service_allocation::Among};
 use berth_node::{ForeignNodes, Nodes, Scheduler};
 use berth_registry::{
     Actor, ApiError, Body, Collection, Current, GetOptions, ManifestFields, Patch, Registry, ResourceTable, Reviewer, Target, WriteOptions,
+    resource::built_in,
 };
 use berth_sim::{
     network::{Faults, Network, SimCluster, Writes},
@@ -77,6 +78,8 @@ pub(crate) struct Simulation {
     time: VirtualTime,
     store: Arc<SimStore>,
     registry: Registry,
+    /// The same without reviewers.
+    unreviewed: Registry,
     api: Arc<dyn Cluster>,
     rng: Arc<dyn Rng>,
     seed: u64,
@@ -110,8 +113,16 @@ pub(crate) struct Simulation {
 #[derive(Clone, Default)]
 pub(crate) struct Server {
     pub(crate) gates: FeatureGates,
-    /// The reviewers of its writes.
+    /// The first reviewers of its writes.
+    pub(crate) first: Option<Arc<dyn Reviewers>>,
+    /// The last reviewers of its writes.
     pub(crate) reviewers: Vec<Arc<dyn Reviewer>>,
+}
+
+/// Makes reviewers that read the cluster.
+pub(crate) trait Reviewers: Send + Sync {
+    /// The reviewers of writes. `registry` is the API without them.
+    fn reviewers(&self, registry: &Registry) -> Vec<Arc<dyn Reviewer>>;
 }
 
 /// Is set when its waker is woken.
@@ -143,7 +154,9 @@ impl Simulation {
         let clock: Arc<dyn Clock> = Arc::new(time.clone());
         let registry =
             Registry::new(Arc::<SimStore>::clone(&store), table, Arc::clone(&clock), Arc::clone(&rng), Arc::new(server.gates.clone()));
-        let registry = registry.remembering(REMEMBERED_BYTES).with_reviewers(server.reviewers.clone());
+        let unreviewed = registry.remembering(REMEMBERED_BYTES);
+        let first = server.first.iter().flat_map(|first| first.reviewers(&unreviewed));
+        let registry = unreviewed.clone().with_reviewers(first.chain(server.reviewers.iter().cloned()).collect());
         let (user, parts) = (time.process(), time.process());
         let env = Env { clock: Arc::clone(&clock), rng: Arc::clone(&rng), spawner: Arc::new(user.clone()) };
         let api: Arc<dyn Cluster> = Arc::new(LocalCluster::new(registry.clone(), env));
@@ -153,6 +166,7 @@ impl Simulation {
             time,
             store,
             registry,
+            unreviewed,
             api,
             rng,
             seed,
@@ -259,10 +273,9 @@ impl Simulation {
         if self.writes_max < self.writes {
             return Err(PlanError::TooLong { writes: self.writes_max });
         }
-        let resources = self.registry.resources();
         for event in self.undelivered.drain(..) {
-            // A key that is not an object's belongs to a name or address reservation.
-            if let Some(resource) = resources.by_key(event.entry.key.as_str()) {
+            // A key that is not a built-in object's belongs to a custom object, or to a name or address reservation.
+            if let Some(resource) = built_in().by_key(event.entry.key.as_str()) {
                 let object = self.registry.written_lately(&event.entry);
                 changed(resource.plural(), Changed { event, object });
             }
@@ -318,17 +331,69 @@ impl Simulation {
         range.and_then(Result::ok).map(|range| range.entries).unwrap_or_default()
     }
 
+    /// The same as JSON.
+    pub(crate) fn objects(&self, resource: &GroupResource) -> Vec<Value> {
+        self.all(resource).iter().filter_map(|entry| serde_json::from_slice(&entry.value).ok()).collect()
+    }
+
     /// Applies a manifest, as `kubectl apply` does.
     ///
     /// # Errors
     /// The errors of the API server.
     pub(crate) fn apply(&mut self, manifest: &Value, namespace: &str) -> Result<(), PlanError> {
+        self.configure(self.registry.clone(), manifest, namespace, options())
+    }
+
+    /// The same without reviewers, for an object that they have reviewed.
+    ///
+    /// # Errors
+    /// The errors of the API server.
+    pub(crate) fn apply_unreviewed(&mut self, manifest: &Value, namespace: &str) -> Result<(), PlanError> {
+        self.configure(self.unreviewed.clone(), manifest, namespace, options())
+    }
+
+    /// Checks a manifest as an apply does, and stores nothing.
+    ///
+    /// # Errors
+    /// The errors of the API server.
+    pub(crate) fn check(&mut self, manifest: &Value, namespace: &str) -> Result<(), PlanError> {
+        self.configure(self.registry.clone(), manifest, namespace, WriteOptions { dry_run: vec!["All".to_owned()], ..options() })
+    }
+
+    fn configure(&mut self, registry: Registry, manifest: &Value, namespace: &str, options: WriteOptions) -> Result<(), PlanError> {
         let subject = Subject::of(manifest, namespace);
         let target = self.target(&subject)?;
-        let (registry, manifest) = (self.registry.clone(), self.controllers.supported_part(manifest).into_owned());
+        let manifest = self.controllers.supported_part(manifest).into_owned();
         let written =
-            self.block_on(async move { registry.configure(&Actor::System, &target, &manifest, ManifestFields::All, &options()).await })?;
+            self.block_on(async move { registry.configure(&Actor::System, &target, &manifest, ManifestFields::All, &options).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
+    }
+
+    /// Begins to serve the kinds of definitions.
+    ///
+    /// # Errors
+    /// A fault in berth.
+    pub(crate) fn follow_definitions(&mut self) -> Result<(), PlanError> {
+        let clock: Arc<dyn Clock> = Arc::new(self.time.clone());
+        let env = Env { clock, rng: Arc::clone(&self.rng), spawner: Arc::new(self.user.clone()) };
+        let registry = self.unreviewed.clone();
+        let started = self.block_on(async move { definitions::start(&registry, Among::Alone, &env).await })?;
+        started.map_err(|error| PlanError::Fault(error.to_string()))
+    }
+
+    /// Waits until the kinds of all definitions are served.
+    ///
+    /// # Errors
+    /// A fault in berth.
+    pub(crate) fn definitions_served(&mut self) -> Result<(), PlanError> {
+        let registry = self.unreviewed.clone();
+        let served = self.block_on(async move { registry.definitions_served().await })?;
+        served.map_err(|error| PlanError::Fault(error.to_string()))
+    }
+
+    /// Whether a kind is served.
+    pub(crate) fn serves(&self, kind: &GroupVersionKind) -> bool {
+        self.registry.resources().by_kind(kind).is_some()
     }
 
     /// Changes an object by a JSON merge patch.
@@ -336,13 +401,25 @@ impl Simulation {
     /// # Errors
     /// The errors of the API server.
     pub(crate) fn patch(&mut self, subject: &Subject, patch: Value) -> Result<(), PlanError> {
+        self.patch_in(self.registry.clone(), subject, &patch)
+    }
+
+    /// The same without reviewers, for an object that they have reviewed.
+    ///
+    /// # Errors
+    /// The errors of the API server.
+    pub(crate) fn patch_unreviewed(&mut self, subject: &Subject, patch: &Value) -> Result<(), PlanError> {
+        self.patch_in(self.unreviewed.clone(), subject, patch)
+    }
+
+    fn patch_in(&mut self, registry: Registry, subject: &Subject, patch: &Value) -> Result<(), PlanError> {
         let target = self.target(subject)?;
-        let (registry, patch) = (self.registry.clone(), self.controllers.supported_part(&patch).into_owned());
+        let patch = self.controllers.supported_part(patch).into_owned();
         let written = self.block_on(async move { registry.patch(&Actor::System, &target, Patch::MergeValue(patch), &options()).await })?;
         written.map(drop).map_err(|source| subject.refused(source))
     }
 
-    /// Makes an object equal to a server's dry-run result.
+    /// Makes an object equal to a server's dry-run result, which the server has reviewed.
     ///
     /// # Errors
     /// The errors of reading and writing it.
@@ -351,9 +428,9 @@ impl Simulation {
         let before = self.get(&subject)?;
         if before.is_null() {
             self.make_namespace(&subject.namespace)?;
-            return self.apply(&creatable(answer), &subject.namespace);
+            return self.apply_unreviewed(&creatable(answer), &subject.namespace);
         }
-        difference(&before, answer).map_or(Ok(()), |patch| self.patch(&subject, patch))
+        difference(&before, answer).map_or(Ok(()), |patch| self.patch_unreviewed(&subject, &patch))
     }
 
     /// Creates a namespace and its required objects if it does not exist.
@@ -361,7 +438,8 @@ impl Simulation {
         let resources = self.registry.resources();
         let resource = Arc::clone(resources.by_kind(&GroupVersionKind::from_static("", "v1", "Namespace")).expect("it is built in"));
         let body = Body::Json(serde_json::json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).to_string().into());
-        let registry = self.registry.clone();
+        // It is not part of the change, so that no policy reviews it.
+        let registry = self.unreviewed.clone();
         let at = Collection { resource, namespace: None };
         match self.block_on(async move { registry.create(&Actor::System, &at, body, &options()).await })? {
             Ok(_) | Err(ApiError::AlreadyExists { .. }) => Ok(()),

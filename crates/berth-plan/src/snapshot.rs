@@ -3,6 +3,7 @@
 use berth_api::{FeatureGates, Gate};
 use berth_controllers::cluster::FIELD_MANAGER;
 use berth_identity::{GroupVersionKind, GroupVersionResource};
+use berth_registry::resource::built_in;
 use berth_store::env::Timestamp;
 use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
@@ -10,6 +11,19 @@ use std::{
     borrow::Cow,
     collections::{BTreeMap, BTreeSet},
 };
+
+/// The group of admission policies and webhooks.
+pub(crate) const ADMISSION: &str = "admissionregistration.k8s.io";
+/// The group of definitions of kinds.
+pub(crate) const DEFINING: &str = "apiextensions.k8s.io";
+
+/// Whether an object belongs to [`Snapshot::extensions`].
+fn is_extension(object: &Value) -> bool {
+    let text = |member: &str| object[member].as_str().unwrap_or_default();
+    let kind = GroupVersionKind::as_written(text("apiVersion"), text("kind"));
+    let is_core = !text("apiVersion").contains('/');
+    [ADMISSION, DEFINING].contains(&kind.group.as_str()) || (!is_core && built_in().by_kind(&kind).is_none())
+}
 
 /// Whether a node is one of berth's simulated ones.
 pub(crate) fn is_of_berth(node: &Value) -> bool {
@@ -150,6 +164,8 @@ pub struct Snapshot {
     /// The objects as the server has them. Objects without a uid are manifests, which are created and rolled out before the change. Kinds
     /// that are not in [`KINDS`] are ignored, except events, which provide pod times.
     pub objects: Vec<Value>,
+    /// The same of what extends the API server: definitions of kinds and their objects, admission policies, and webhooks.
+    pub extensions: Vec<Value>,
     /// When it was taken.
     pub at: Timestamp,
     /// What could not be read, as sentences.
@@ -163,8 +179,9 @@ impl Snapshot {
         let mut objects = Vec::new();
         documents.into_iter().for_each(|document| flatten(document, &mut objects));
         let at = objects.iter().map(newest).max().unwrap_or_default();
+        let (extensions, objects): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(is_extension);
         let missing = missing(&objects);
-        Self { objects, at, missing }
+        Self { objects, extensions, at, missing }
     }
 
     /// The probable kind of the cluster's controllers, and the evidence for it.
@@ -214,7 +231,7 @@ impl Snapshot {
     }
 
     fn namespaces(&self) -> Vec<Value> {
-        let named = self.objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str());
+        let named = self.objects.iter().chain(&self.extensions).filter_map(|object| object["metadata"]["namespace"].as_str());
         let (all, known): (BTreeSet<&str>, _) = (named.chain(["default"]).collect(), self.names("Namespace"));
         let namespace = |name: &&str| {
             let labels = json!({"kubernetes.io/metadata.name": name});

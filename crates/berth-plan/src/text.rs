@@ -3,6 +3,7 @@
 use crate::{
     autoscalers::{AutoscalerChange, AutoscalerForecast, AutoscalerUsage},
     compare::{Alternative, Spread},
+    extensions::UnevaluatedRule,
     forecast::{Forecast, OtherForecast, OtherOutcome, Outcome, Peak, Step, StepKind, WorkloadForecast},
     pod_timings::{Source, Timing},
 };
@@ -98,6 +99,7 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
     if let Some(why) = &supposed.unasked_pods {
         writeln!(out, "Assumes that admission policies and webhooks accept the pods: {why}.")?;
     }
+    supposed.unevaluated.iter().try_for_each(|rule| write_unevaluated(out, rule))?;
     match supposed.analysis {
         Some("pass") => writeln!(out, "Assumes that each analysis passes at once. --analysis fail forecasts failures.")?,
         Some(_) => writeln!(out, "Assumes that each analysis fails at once.")?,
@@ -108,6 +110,14 @@ fn write_suppositions(out: &mut String, forecast: &Forecast) -> fmt::Result {
         writeln!(out, "PARTIAL: {missing}.")?;
     }
     Ok(())
+}
+
+fn write_unevaluated(out: &mut String, rule: &UnevaluatedRule) -> fmt::Result {
+    let UnevaluatedRule { kind, name, part, resources, why } = rule;
+    let is_webhook = kind.ends_with("WebhookConfiguration");
+    let (part, is_mutating) = (if is_webhook { "webhook" } else { "binding" }.to_owned() + " " + part, kind.starts_with("Mutating"));
+    let does = if is_mutating { "accepts and does not change" } else { "accepts" };
+    writeln!(out, "Assumes that {kind} {name} ({part}) {does} {}: {why}.", resources.join(", "))
 }
 
 fn write_autoscaler(out: &mut String, autoscaler: &AutoscalerForecast) -> fmt::Result {

@@ -196,7 +196,7 @@ impl Run<'_> {
         simulation.usage = self.autoscalers.act.then(|| scaling::usage(recorded, self.autoscalers.all));
         let known = objects.iter().filter_map(|object| Some((ObjectId::of(object)?, object.clone()))).collect();
         let accounts = accounts(&objects);
-        let snapshot = Snapshot { objects, at: recorded.begins, missing: Vec::new() };
+        let snapshot = Snapshot { objects, at: recorded.begins, ..Snapshot::default() };
         let mut stored = snapshot.stored();
         stored.extend(accounts.into_iter().map(Cow::Owned));
         let mut nodes = recorded.nodes.clone();

@@ -56,7 +56,7 @@ fn is_tied(scenario: &Scenario, forecast: &Forecast) -> bool {
 fn snapshot(simulation: &Simulation) -> Snapshot {
     let objects = PLURALS.iter().flat_map(|plural| simulation.objects(plural).into_values()).collect();
     let beginning: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
-    Snapshot { objects, at: beginning + simulation.elapsed(), missing: Vec::new() }
+    Snapshot { objects, at: beginning + simulation.elapsed(), ..Snapshot::default() }
 }
 
 /// The course of a forecast, in the same form as a simulation's log.

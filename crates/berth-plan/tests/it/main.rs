@@ -3,6 +3,7 @@
 mod accuracy;
 mod autoscaled;
 mod common;
+mod extended;
 mod forecast;
 mod held;
 mod output;
