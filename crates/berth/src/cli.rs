@@ -19,6 +19,7 @@ use crate::{
     services::ServiceOptions,
     store::options::{BACKUP_EXAMPLES, Backup, RESTORE_EXAMPLES, Restore, STORE_EXAMPLES, Store},
     variables,
+    webhooks::WebhookOptions,
 };
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use std::{
@@ -511,6 +512,9 @@ pub(crate) struct ServerOptions {
 
     #[command(flatten)]
     pub(crate) services: ServiceOptions,
+
+    #[command(flatten)]
+    pub(crate) webhooks: WebhookOptions,
 
     /// Features to switch on or off, in the format of all kube components: Name=true,Other=false.
     #[arg(long, value_name = "GATES", default_value = "")]

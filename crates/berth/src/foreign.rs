@@ -3,14 +3,14 @@
 use berth_api::{Object, k8s_openapi::api::core::v1::Namespace};
 use berth_etcd::Client;
 use berth_protobuf::to_json;
-use berth_registry::{AdmissionRequest, ApiError, Remarks, Resource, ResourceTable, Reviewer, Subresource};
+use berth_registry::{AdmissionRequest, ApiError, BoxObject, Reinvocation, Remarks, Resource, ResourceTable, Reviewer, Stage, Subresource};
 use berth_store::{
     Decoded, Entry, Header, Key, Layout,
     etcd::{Etcd, EtcdError, KeyValue, Query},
 };
 use berth_workloads::resources::NAMESPACES;
 use futures::{FutureExt, future::BoxFuture};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use std::{collections::BTreeMap, sync::Arc};
 
 /// The first bytes of each value that berth stores.
@@ -53,7 +53,13 @@ impl Layout for Foreign {
 /// The value in the form that berth stores. `None`: it is encrypted, is of a version that berth does not serve, or is not an object.
 fn own_form(resource: &Resource, value: &[u8]) -> Option<Vec<u8>> {
     let json = if value.starts_with(PROTOBUF) { to_json(value, JSON_BYTES_MAX).ok()? } else { types_first(value)? };
-    let json = if resource.plural() == "statefulsets" { with_types_of_claims(&json)? } else { json };
+    let json = match resource.plural().as_str() {
+        "statefulsets" => with_types_of_claims(&json)?,
+        "customresourcedefinitions" => definition_in_v1(&json)?,
+        // Kubernetes 1.36 stores v1beta1, which has the same fields.
+        "mutatingadmissionpolicies" | "mutatingadmissionpolicybindings" => in_v1(&json)?,
+        _ => json,
+    };
     let is_own = |json: &[u8]| resource.rules.decode_stored(json).is_ok();
     if is_own(&json) { Some(json) } else { in_stored_version(resource, &json).filter(|json| is_own(json)) }
 }
@@ -76,6 +82,50 @@ fn with_types_of_claims(json: &[u8]) -> Option<Vec<u8>> {
         }
     }
     types_first(set.to_string().as_bytes())
+}
+
+/// The JSON of an object with the version v1, where all versions of its kind have the same fields.
+fn in_v1(json: &[u8]) -> Option<Vec<u8>> {
+    let mut object: Value = serde_json::from_slice(json).ok()?;
+    let (group, _) = object["apiVersion"].as_str()?.split_once('/')?;
+    object["apiVersion"] = format!("{group}/v1").into();
+    types_first(object.to_string().as_bytes())
+}
+
+/// The JSON of a CustomResourceDefinition in v1. Upstream stores v1beta1, in which fields that all versions share are in the spec itself.
+///
+/// Source: upstream `apiextensions-apiserver/pkg/apis/apiextensions/v1beta1/conversion.go`.
+fn definition_in_v1(json: &[u8]) -> Option<Vec<u8>> {
+    let mut definition: Value = serde_json::from_slice(json).ok()?;
+    if definition["apiVersion"] != "apiextensions.k8s.io/v1beta1" {
+        return Some(json.to_vec());
+    }
+    definition["apiVersion"] = json!("apiextensions.k8s.io/v1");
+    let spec = definition.get_mut("spec")?.as_object_mut()?;
+    let name = spec.remove("version");
+    let [schema, subresources, columns, fields] =
+        ["validation", "subresources", "additionalPrinterColumns", "selectableFields"].map(|shared| spec.remove(shared));
+    let versions = spec.entry("versions").or_insert_with(|| json!([{"name": name, "served": true, "storage": true}]));
+    for version in versions.as_array_mut()?.iter_mut().filter_map(Value::as_object_mut) {
+        let shared =
+            [("schema", &schema), ("subresources", &subresources), ("additionalPrinterColumns", &columns), ("selectableFields", &fields)];
+        for (member, value) in shared {
+            if let (Some(value), false) = (value, version.contains_key(member)) {
+                version.insert(member.to_owned(), value.clone());
+            }
+        }
+        for column in version.get_mut("additionalPrinterColumns").and_then(Value::as_array_mut).into_iter().flatten() {
+            let path = column.as_object_mut().and_then(|column| column.remove("JSONPath"));
+            path.into_iter().for_each(|path| column["jsonPath"] = path);
+        }
+    }
+    if let Some(conversion) = spec.get_mut("conversion").and_then(Value::as_object_mut) {
+        let (client, review) = (conversion.remove("webhookClientConfig"), conversion.remove("conversionReviewVersions"));
+        if client.is_some() {
+            conversion.insert("webhook".to_owned(), json!({"clientConfig": client, "conversionReviewVersions": review}));
+        }
+    }
+    types_first(definition.to_string().as_bytes())
 }
 
 /// The JSON of an object with `apiVersion` and `kind` as the first fields.
@@ -122,10 +172,13 @@ impl Untouched {
         Ok(untouched)
     }
 
-    /// Logs the result, once.
+    /// Logs the result, once the stored custom resource definitions are served.
     pub(crate) fn log(&self) {
-        if !self.found.is_empty() {
-            tracing::warn!("unchanged, because berth does not serve or cannot read it: {}", words(&self.found));
+        let is_custom = |prefix: &str| self.layout.0.resources().by_key(prefix).is_some_and(|resource| !resource.is_built_in());
+        let found: Found =
+            self.found.iter().filter(|(prefix, _)| !is_custom(prefix)).map(|(prefix, count)| (prefix.clone(), *count)).collect();
+        if !found.is_empty() {
+            tracing::warn!("unchanged, because berth does not serve or cannot read it: {}", words(&found));
         }
         if !self.encrypted.is_empty() {
             tracing::warn!(
@@ -205,10 +258,15 @@ impl Foreign {
 }
 
 impl Reviewer for Untouched {
+    fn may_review(&self, stage: Stage, request: &AdmissionRequest<'_>) -> bool {
+        stage == Stage::Validate && request.subresource == Some(Subresource::Finalize)
+    }
+
     fn mutate<'a>(
         &'a self,
         _request: &'a AdmissionRequest<'_>,
-        _object: Option<&'a mut dyn Object>,
+        _object: Option<&'a mut BoxObject>,
+        _reinvocation: &'a mut Reinvocation,
     ) -> BoxFuture<'a, Result<Remarks, ApiError>> {
         async { Ok(Remarks::default()) }.boxed()
     }
@@ -250,6 +308,57 @@ mod tests {
     use base64::{Engine as _, prelude::BASE64_STANDARD};
     use berth_registry::resource::built_in;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn a_definition_of_upstream_is_read_in_v1() {
+        let stored = json!({
+            "kind": "CustomResourceDefinition",
+            "apiVersion": "apiextensions.k8s.io/v1beta1",
+            "metadata": {"name": "ships.e.com"},
+            "spec": {
+                "group": "e.com",
+                "version": "v1",
+                "names": {"plural": "ships", "kind": "Ship"},
+                "scope": "Namespaced",
+                "validation": {"openAPIV3Schema": {"type": "object"}},
+                "subresources": {"status": {}},
+                "versions": [
+                    {"name": "v1", "served": true, "storage": true},
+                    {"name": "v2", "served": true, "storage": false, "additionalPrinterColumns": [{"name": "A", "type": "string", "JSONPath": ".a"}]},
+                ],
+                "conversion": {
+                    "strategy": "Webhook", "webhookClientConfig": {"url": "https://127.0.0.1"}, "conversionReviewVersions": ["v1"],
+                },
+            },
+        });
+        let read: Value = serde_json::from_slice(&definition_in_v1(stored.to_string().as_bytes()).expect("a definition")).expect("JSON");
+        let shared = |mut version: Value| {
+            version["schema"] = json!({"openAPIV3Schema": {"type": "object"}});
+            version["subresources"] = json!({"status": {}});
+            version
+        };
+        let columns = json!([{"name": "A", "type": "string", "jsonPath": ".a"}]);
+        let wanted = json!({
+            "kind": "CustomResourceDefinition",
+            "apiVersion": "apiextensions.k8s.io/v1",
+            "metadata": {"name": "ships.e.com"},
+            "spec": {
+                "group": "e.com",
+                "names": {"plural": "ships", "kind": "Ship"},
+                "scope": "Namespaced",
+                "versions": [
+                    shared(json!({"name": "v1", "served": true, "storage": true})),
+                    shared(json!({"name": "v2", "served": true, "storage": false, "additionalPrinterColumns": columns})),
+                ],
+                "conversion": {
+                    "strategy": "Webhook",
+                    "webhook": {"clientConfig": {"url": "https://127.0.0.1"}, "conversionReviewVersions": ["v1"]},
+                },
+            },
+        });
+        assert_eq!(read, wanted);
+        assert_eq!(definition_in_v1(read.to_string().as_bytes()), Some(read.to_string().into_bytes()));
+    }
 
     fn layout() -> Foreign {
         Foreign(Arc::default())
@@ -334,7 +443,7 @@ mod tests {
         for value in [&b"k8s\0"[..], b"\x0a\x02v1", b"{\"kind\":\"Secret\",\"apiVersion\":\"v2\"}", b""] {
             assert_eq!(understood("/registry/secrets/a/b", value), Decoded::Ignored);
         }
-        assert_eq!(understood("/registry/validatingadmissionpolicies/a", encrypted), Decoded::Unchanged);
+        assert_eq!(understood("/registry/storageversions/a", encrypted), Decoded::Unchanged);
         assert_eq!(understood("/registry/secrets/a/b", br#"{"apiVersion":"v1","kind":"Secret"}"#), Decoded::Unchanged);
     }
 

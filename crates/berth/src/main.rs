@@ -35,6 +35,7 @@ mod trouble;
 mod up;
 mod variables;
 mod version;
+mod webhooks;
 
 use cli::{Command, Up};
 use std::{error::Error, io::Write, process::ExitCode};

@@ -24,6 +24,12 @@ pub(crate) struct Document {
 const NOT_PLANNED: [(&str, &str); 1] = [("batch", "CronJob")];
 
 impl Document {
+    /// Whether it defines a kind.
+    pub(crate) fn is_definition(&self) -> bool {
+        self.object["kind"] == "CustomResourceDefinition"
+            && self.object["apiVersion"].as_str().is_some_and(|version| version.starts_with("apiextensions.k8s.io/"))
+    }
+
     /// `Job migrate`, if no forecast contains the object's pods.
     pub(crate) fn without_forecast(&self) -> Option<String> {
         let text = |pointer: &str| self.object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();

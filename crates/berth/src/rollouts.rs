@@ -283,7 +283,8 @@ pub(crate) enum Verdict {
 }
 
 impl Rollouts {
-    /// Applies the documents in order, and prints the changes.
+    /// Applies the documents in order, and prints the changes. Definitions of kinds come first, because other documents may be of these
+    /// kinds.
     ///
     /// # Errors
     /// Some documents are rejected. All others are applied.
@@ -296,7 +297,13 @@ impl Rollouts {
     ) -> Outcome<Self> {
         let started = Instant::now();
         let (mut order, mut faults, mut keeping) = (Vec::new(), Faults::default(), 0);
-        for document in documents {
+        let (definitions, others): (Vec<&Document>, Vec<&Document>) = documents.iter().partition(|document| document.is_definition());
+        let mut are_served = definitions.is_empty();
+        for document in definitions.into_iter().chain(others) {
+            if !are_served && !document.is_definition() {
+                registry.definitions_served().await?;
+                are_served = true;
+            }
             let applied = match apply::apply(registry, document).await {
                 Ok(applied) => applied,
                 Err(error) => {

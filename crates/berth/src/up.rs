@@ -16,6 +16,7 @@ use crate::{
     data_dir::{DataDir, StoreKind},
     env::{self, Faults},
     etcd,
+    foreign::Untouched,
     kubeconfig_file::{self, KubeconfigFile},
     logging,
     manifests::{self, Depth, Document},
@@ -45,15 +46,17 @@ use berth_controllers::{
 };
 use berth_identity::GroupResource;
 use berth_local::{
-    LocalCluster,
+    LocalCluster, api_services, definitions,
     service_allocation::{self, Among, Presence},
 };
 use berth_node::Scheduler;
+use berth_policies::Policies;
 use berth_registry::{Pressure, Registry, ResourceTable, ServerAddress};
 use berth_store::env::Env;
+use berth_webhooks::Webhooks;
 use futures::{
     FutureExt,
-    future::{OptionFuture, ready, try_join},
+    future::{OptionFuture, ready, try_join3},
 };
 use jiff::SignedDuration;
 use std::{
@@ -283,20 +286,32 @@ impl Plane {
         if settings.controllers.contains("root-ca-cert-publisher") {
             registry = registry.with_root_ca(&identity.following.credentials().root_ca);
         }
+        let among = if options.store == StoreKind::Etcd { Among::Others } else { Among::Alone };
         match untouched {
             Some(untouched) => {
+                registry = registry.with_reviewers(vec![Arc::<Untouched>::clone(&untouched)]);
+                definitions::start(&registry, among, &env).await?;
                 untouched.log();
-                registry = registry.with_reviewers(vec![untouched]);
             }
             None => {
-                // Concurrently, so that their writes share the store's commits. Neither reads the other's objects.
-                try_join(registry.bootstrap(), registry.bootstrap_policy()).await?;
+                // Concurrently, so that their writes share the store's commits. None reads the others' objects.
+                let definitions = definitions::start(&registry, among, &env);
+                try_join3(registry.bootstrap(), registry.bootstrap_policy(), definitions).await?;
             }
         }
         registry.repair_allocations().await?;
 
         let metrics = prometheus::Registry::new();
         identity.following.register(&metrics)?;
+        // After the first objects, which no policy and no webhook reviews. Policies come first, as upstream.
+        let unreviewed = registry.clone();
+        let policies = Policies::new(registry.clone());
+        policies.register(&metrics)?;
+        registry = registry.with_reviewer(Arc::new(policies));
+        let webhooks = Webhooks::new(registry.clone(), options.webhooks.read());
+        webhooks.register(&metrics)?;
+        registry.set_converter(Arc::new(webhooks.clone()));
+        registry = registry.with_reviewer(Arc::new(webhooks));
         let readiness = Readiness::default();
         let page = settings.page.take();
         settings.access.tokens.extend(page.iter().map(PageUser::known));
@@ -339,8 +354,12 @@ impl Plane {
         };
 
         let reachable = ServerAddress { address: advertised, port: address.port() };
-        let among = if options.store == StoreKind::Etcd { Among::Others } else { Among::Alone };
         let presence = service_allocation::start(&registry, reachable, among, &env).await;
+        if !is_untouched {
+            api_services::start(&registry, &env);
+            let statuses = berth_policies::keep_statuses(unreviewed, Arc::clone(&env.clock));
+            env.spawner.spawn("policy statuses", Box::pin(statuses));
+        }
 
         let replace = credentials::replacing(server.replace(), &identity.following, &registry, &env);
         tokio::spawn(faults.clone().watch("credentials", identity.following.follow(replace)));

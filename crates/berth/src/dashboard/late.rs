@@ -70,6 +70,11 @@ impl Cluster for Late {
         async move { self.connected().await?.get(resource, &key).await }.boxed()
     }
 
+    fn get_scale(&self, resource: GroupResource, key: &ObjectKey) -> BoxFuture<'_, Result<Option<RawObject>, ClusterError>> {
+        let key = key.clone();
+        async move { self.connected().await?.get_scale(resource, &key).await }.boxed()
+    }
+
     fn newest(&self, resource: GroupResource) -> BoxFuture<'_, Result<Revision, ClusterError>> {
         async move { self.connected().await?.newest(resource).await }.boxed()
     }

@@ -115,6 +115,15 @@ impl Connection {
             Part::Whole => request.get(name, &params),
             Part::Metadata => request.get_metadata(name, &params),
         };
+        self.found(request).await
+    }
+
+    /// Reads one cluster-scoped object. `None` if it does not exist.
+    pub(super) async fn find_everywhere(&self, resource: &GroupVersionResource, name: &str) -> Result<Option<String>, Error> {
+        self.found(everywhere(resource).get(name, &kube::api::GetParams::default())).await
+    }
+
+    async fn found(&self, request: Result<http::Request<Vec<u8>>, kube::core::request::Error>) -> Result<Option<String>, Error> {
         let request = request.map_err(|error| Error::Usage(error.to_string()))?;
         let found = self.client().request_text(request).map(|answer| match answer {
             Err(kube::Error::Api(status)) if status.code == NOT_FOUND => Ok(None),

@@ -17,7 +17,8 @@ use crate::{
 use berth_identity::{GroupResource, GroupVersionKind, ObjectKey};
 use berth_node::kubelet::{KnownObject, KnownObjects};
 use berth_plan::{
-    Change, Edit, Edits, Failure, Forecast, KINDS, KnownGates, KnownUsage, RefusedPod, Snapshot, SnapshotKind, SnapshotScope, Suppositions,
+    ADMISSION_KINDS, Change, DEFINITIONS, Edit, Edits, Failure, Forecast, KINDS, KnownGates, KnownUsage, ObjectQuery, QueriedObjects,
+    RefusedPod, Snapshot, SnapshotKind, SnapshotScope, Suppositions,
 };
 use berth_remote::Refusal;
 use berth_workloads::{
@@ -167,7 +168,8 @@ pub(super) async fn suppositions(connection: &Connection, snapshot: &mut Snapsho
     let gates = features::gates(connection).await;
     let Asked { refused, unasked } = ask_about_pods(connection, snapshot, change).await?;
     let usage = measured(connection, snapshot, change).await;
-    Ok(Suppositions { gates, refused, unasked, objects, usage, ..Suppositions::default() })
+    let are_pods_asked = unasked.is_none();
+    Ok(Suppositions { gates, refused, are_pods_asked, unasked, objects, usage, ..Suppositions::default() })
 }
 
 /// The usage of the pods that autoscalers of the changed workloads need. Without such autoscalers, nothing is read.
@@ -324,6 +326,9 @@ pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Sna
             Err(error) => return Err(error),
         }
     }
+    let extended = extensions(connection, change).await?;
+    objects.extend(extended.objects);
+    missing.extend(extended.missing);
     // Events only provide pod times.
     for namespace in &namespaces {
         if let Ok(events) = connection.in_namespace(namespace).list(&v1(EVENTS), None).await {
@@ -332,7 +337,70 @@ pub(super) async fn read(connection: &Connection, change: &Change) -> Result<Sna
     }
     let shown = Snapshot::of_documents(objects);
     // The server's clock may be ahead.
-    Ok(Snapshot { at: shown.at.max(Timestamp::now()), objects: shown.objects, missing })
+    Ok(Snapshot { at: shown.at.max(Timestamp::now()), missing, ..shown })
+}
+
+/// What extends the API server of a cluster.
+#[derive(Default)]
+struct Extended {
+    objects: Vec<Value>,
+    /// What could not be read, as sentences.
+    missing: Vec<String>,
+}
+
+/// Reads the admission policies and webhooks, the parameters of the policies, and for custom objects of the change their definitions and what exists of
+/// them.
+async fn extensions(connection: &Connection, change: &Change) -> Result<Extended, Error> {
+    let mut extended = Extended::default();
+    for kind in ADMISSION_KINDS {
+        if let Err(why) = extended.add_all(connection, kind).await? {
+            // The first answer is enough, because rights to read them are usually given together.
+            extended.missing.push(format!("{} cannot be read ({why}): {}", kind.resource.plural, kind.without));
+            break;
+        }
+    }
+    if berth_plan::needs_definitions(&extended.objects, change)
+        && let Err(why) = extended.add_all(connection, &DEFINITIONS).await?
+    {
+        extended.missing.push(format!("{} cannot be read ({why}): {}", DEFINITIONS.resource.plural, DEFINITIONS.without));
+    }
+    for query in berth_plan::object_queries(&extended.objects, change) {
+        match queried(connection, &query).await {
+            Ok(found) => extended.objects.extend(found),
+            Err(Error::Refused { message, .. }) => extended.missing.push(format!("{} cannot be read ({message})", query.resource.plural)),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(extended)
+}
+
+impl Extended {
+    /// Adds all objects of a kind. An older server does not serve each kind. Returns why they cannot be read.
+    async fn add_all(&mut self, connection: &Connection, kind: &SnapshotKind) -> Result<Result<(), String>, Error> {
+        match connection.list_everywhere(&kind.resource, None).await {
+            Ok(items) => self.objects.extend(items.iter().filter_map(|item| typed(&kind.kind, item))),
+            Err(Error::Refused { code: NOT_FOUND, .. }) => (),
+            Err(Error::Refused { message, .. }) => return Ok(Err(message)),
+            Err(error) => return Err(error),
+        }
+        Ok(Ok(()))
+    }
+}
+
+async fn queried(connection: &Connection, query: &ObjectQuery) -> Result<Vec<Value>, Error> {
+    let ObjectQuery { kind, resource, namespace, which } = query;
+    let own = namespace.as_ref().map(|namespace| connection.in_namespace(namespace));
+    let items = match (which, &own) {
+        (QueriedObjects::Named(name), Some(own)) => own.find(resource, name, Part::Whole).await?.into_iter().collect(),
+        (QueriedObjects::Named(name), None) => connection.find_everywhere(resource, name).await?.into_iter().collect(),
+        (QueriedObjects::Selected(selector), Some(own)) => texts(own.list(resource, Some(selector)).await?),
+        (QueriedObjects::Selected(selector), None) => texts(connection.list_everywhere(resource, Some(selector)).await?),
+    };
+    Ok(items.iter().filter_map(|json| of_kind(kind, json)).collect())
+}
+
+fn texts(items: Vec<Item>) -> Vec<String> {
+    items.into_iter().map(|item| item.json).collect()
 }
 
 async fn kind_of(connection: &Connection, kind: &SnapshotKind, namespaces: &BTreeSet<&str>) -> Result<Vec<Value>, Error> {
@@ -368,7 +436,11 @@ async fn own(connection: &Connection, kind: &SnapshotKind, namespaces: &BTreeSet
 
 /// Adds the kind, which items of a list lack.
 fn typed(kind: &GroupVersionKind, item: &Item) -> Option<Value> {
-    let mut object: Value = serde_json::from_str(&item.json).ok()?;
+    of_kind(kind, &item.json)
+}
+
+fn of_kind(kind: &GroupVersionKind, json: &str) -> Option<Value> {
+    let mut object: Value = serde_json::from_str(json).ok()?;
     object["apiVersion"] = json!(kind.group_version());
     object["kind"] = json!(kind.kind);
     Some(object)

@@ -2,14 +2,14 @@
 //! anything.
 
 use super::{
-    At, Outcome, authority, counted, counting, foreign, locked,
+    At, Outcome, add_kind, authority, counted, counting, foreign, locked,
     options::{Import, Restore, StoreOptions},
     print_note, with_advice,
 };
 use crate::{data_dir::DataDir, etcd::Clients, memory, progress::chain};
 use berth_etcd::Client;
 use berth_registry::{
-    Archived, ArchivedFault, Resources,
+    Archived, ArchivedFault, ResourceTable, Resources,
     archive::{ArchiveError, Header, Item, REVISION_MAX, Reader},
 };
 use berth_store::{
@@ -50,7 +50,7 @@ const LEASE_KEYS: usize = 1000;
 const KEY_FILES_MAX: usize = 64;
 
 pub(super) fn import(options: &Import) -> Outcome<()> {
-    let archive = Archive::of(options.file.as_deref(), options.leave_out_unknown)?;
+    let archive = Archive::of(options.file.as_deref(), options.leave_out_unknown)?.with_kinds()?;
     match At::open(&options.into)? {
         At::Embedded(data_dir) => {
             let data_dir = locked(Some(&data_dir))?;
@@ -64,7 +64,7 @@ pub(super) fn import(options: &Import) -> Outcome<()> {
 }
 
 pub(super) fn restore(options: &Restore) -> Outcome<()> {
-    let archive = Archive::of(Some(&options.file), options.leave_out_unknown)?;
+    let archive = Archive::of(Some(&options.file), options.leave_out_unknown)?.with_kinds()?;
     let data_dir = locked(options.data_dir.as_ref())?;
     into_folder(&archive, &data_dir, quota(options.quota_bytes))
 }
@@ -101,6 +101,18 @@ struct Archive {
 }
 
 impl Archive {
+    /// Reads the definitions of kinds, which can be after the objects of these kinds.
+    fn with_kinds(mut self) -> Result<Self, Fault> {
+        let table = ResourceTable::default();
+        for item in self.read()? {
+            if let Item::Object { key, value } = item.map_err(self.refused())? {
+                add_kind(&table, &key, value.as_bytes());
+            }
+        }
+        self.resources = table.resources();
+        Ok(self)
+    }
+
     fn of(path: Option<&Path>, leaves_out: bool) -> Outcome<Self> {
         let resources = foreign().0.resources();
         let (reported, unreported, left_out) = (RefCell::default(), Cell::default(), Cell::default());

@@ -11,10 +11,11 @@ use crate::{
     env,
     etcd::{Clients, with_advice},
     foreign::Foreign,
-    progress::Output,
+    progress::{Output, chain},
 };
 use berth_apiserver::{Pki, PkiOptions};
 use berth_registry::ResourceTable;
+use berth_store::Key;
 use indicatif::{ProgressBar, ProgressStyle};
 use jiff::Timestamp;
 use options::{Backup, Restore, StoreCommand, StoreOptions};
@@ -75,6 +76,18 @@ impl At {
 /// The table of resources, for values that other programs may have written.
 fn foreign() -> Arc<Foreign> {
     Arc::new(Foreign(Arc::<ResourceTable>::default()))
+}
+
+/// The key prefix of the definitions of kinds.
+const DEFINITIONS: &str = "/registry/apiextensions.k8s.io/customresourcedefinitions/";
+
+/// Adds a kind to the table if the object defines one. Otherwise berth would skip the objects of that kind.
+fn add_kind(table: &ResourceTable, key: &Key, value: &[u8]) {
+    if key.as_str().starts_with(DEFINITIONS)
+        && let Err(fault) = table.define_stored(value)
+    {
+        print_note(&format!("{key}: berth skips objects of this kind: {}", chain(&fault)));
+    }
 }
 
 /// The data folder, locked against other processes.

@@ -1,7 +1,7 @@
 //! Writes archives for `berth store export` and `berth backup`.
 
 use super::{
-    At, Outcome, counted, counting, foreign,
+    At, DEFINITIONS, Outcome, add_kind, counted, counting, foreign,
     options::{Backup, Export},
     print_note,
 };
@@ -98,6 +98,7 @@ fn write<W: Write>(at: &At, out: W, keys: Option<&Path>) -> Outcome<(W, Written)
             let Snapshot { revision, objects } = snapshot(data_dir)?;
             let mut writer = Writer::begin(out, &header(revision))?;
             let layout = foreign();
+            objects.iter().for_each(|(key, value)| add_kind(&layout.0, key, value));
             // The Services show which ports are allocated.
             for (key, value) in objects.iter().filter(|(key, _)| layout.resource_prefix(key.as_str()).is_some()) {
                 writer.object(key, value)?;
@@ -109,6 +110,7 @@ fn write<W: Write>(at: &At, out: W, keys: Option<&Path>) -> Outcome<(W, Written)
             let revision = clients.rest.revision().await?;
             let mut writer = Writer::begin(out, &header(revision))?;
             let mut from = FromEtcd { clients, layout: foreign(), unreadable: 0 };
+            from.read_kinds(revision).await?;
             from.copy(revision, |key, value| {
                 counting.inc(1);
                 writer.object(key, value)
@@ -156,6 +158,21 @@ struct FromEtcd<'e> {
 }
 
 impl FromEtcd<'_> {
+    /// Reads the definitions of kinds, so that their objects are copied too. `revision` is that of the etcd for all other resources.
+    async fn read_kinds(&self, revision: Revision) -> Outcome<()> {
+        let client = self.clients.of(DEFINITIONS);
+        let at = if std::ptr::eq(client, &self.clients.rest) { revision } else { client.revision().await? };
+        let query = Query { prefix: DEFINITIONS.into(), start_after: None, at: Some(at), limit: None };
+        for found in client.range(query).await?.keys {
+            match self.layout.decode(&found.key, &found.value) {
+                Decoded::Unchanged => add_kind(&self.layout.0, &found.key, &found.value),
+                Decoded::Converted(value) => add_kind(&self.layout.0, &found.key, &value),
+                Decoded::Ignored | Decoded::Encrypted => (),
+            }
+        }
+        Ok(())
+    }
+
     /// Copies in the order of keys, each etcd at a single revision. `revision` is that of the etcd for all other resources.
     async fn copy(&mut self, revision: Revision, mut take: impl FnMut(&Key, &[u8]) -> io::Result<()>) -> Outcome<()> {
         let resources = self.layout.0.resources();

@@ -278,7 +278,7 @@ impl Trial<'_> {
                 objects.push(object.take());
             }
         }
-        Ok(Snapshot { objects, at: Timestamp::now(), missing: Vec::new() })
+        Ok(Snapshot { objects, at: Timestamp::now(), ..Snapshot::default() })
     }
 
     /// Makes the change, and watches as long as `expected` expects events. Returns the events and the time of the change.

@@ -11,8 +11,7 @@ use std::{
 use tempfile::TempDir;
 
 const FAST: &[&str] = &["--nodes", "2", "--pod-start-latency", "10ms", "--pod-stop-latency", "10ms", "--steady", "0s"];
-const POLICY: &str =
-    "---\napiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: once}\nspec: {}\n---\n";
+const POLICY: &str = "---\napiVersion: example.com/v1\nkind: Policy\nmetadata: {name: once}\nspec: {}\n---\n";
 const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: behind}\ndata: {a: b}\n";
 
 /// Runs berth to its end, in this folder, with this standard input.
@@ -77,7 +76,7 @@ fn what_is_served_of_a_file_is_applied_and_all_faults_are_reported_at_the_end() 
     assert_eq!(output.status.code(), Some(1), "{told}");
     let at = |part: &str| told.find(part).unwrap_or_else(|| panic!("no {part:?} in {told}"));
     let applied = at("deployment.apps/web created").max(at("configmap/behind created"));
-    assert!(applied < at("app.yaml (document 2): berth serves no ValidatingAdmissionPolicy of admissionregistration.k8s.io/v1"), "{told}");
+    assert!(applied < at("app.yaml (document 2): berth serves no Policy of example.com/v1"), "{told}");
     assert!(at("(document 2)") < at("app.yaml (document 3) was rejected"), "{told}");
     for kind in ["2 documents were not applied", "Deployment", "StatefulSet", "Ingress", "--skip-unserved"] {
         at(kind);
@@ -91,10 +90,7 @@ fn what_is_served_of_a_file_is_applied_and_all_faults_are_reported_at_the_end() 
     let output = up(&["--wait", "--skip-unserved"]);
     let told = texts(&output);
     assert_eq!(output.status.code(), Some(0), "{told}");
-    assert!(
-        told.contains("skipped: app.yaml (document 2): berth serves no ValidatingAdmissionPolicy of admissionregistration.k8s.io/v1"),
-        "{told}"
-    );
+    assert!(told.contains("skipped: app.yaml (document 2): berth serves no Policy of example.com/v1"), "{told}");
     assert!(told.contains("1 Deployment rolled out after"), "{told}");
 }
 

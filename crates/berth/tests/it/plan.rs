@@ -306,9 +306,16 @@ async fn forecasts_of_another_kubernetes_come_true() {
     comes_true(&kubeconfig, "kubernetes", "upstream").await;
     rolled_out(&kubeconfig, "deployment/web");
 
-    // The plan includes the server's own admission if the options request it.
+    // The plan evaluates the policies of the cluster, and includes the server's own admission if the options request it.
     let scaled = ["plan", "deployment/web", "--replicas", "21", "--stop", "2s"];
-    assert!(printed(&kubeconfig, &scaled).contains("Deployment default/web, 21 pods: complete"));
+    let refused = berth(&kubeconfig, &scaled);
+    let message = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(1)
+            && message.contains("Deployment web would be rejected: ")
+            && message.contains("denied request: no more than 20 pods"),
+        "{message}"
+    );
     let refused = berth(&kubeconfig, &[&scaled[..], &["--server-dry-run"]].concat());
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(
@@ -449,6 +456,49 @@ fn a_user_who_may_not_read_all_gets_a_plan_that_is_marked_partial() {
     let told = String::from_utf8(output.stdout).unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(told.contains("PARTIAL: nodes cannot be read (") && told.contains("PARTIAL: pods cannot be read ("), "{told}");
+    assert!(told.contains("PARTIAL: validatingadmissionpolicies cannot be read (") && !told.contains("PARTIAL: mutating"), "{told}");
     assert!(told.contains("PARTIAL: 1 of the referenced ConfigMaps and Secrets cannot be read ("), "{told}");
     assert!(told.contains("Deployment default/web, 3 pods: complete after"), "{told}");
+}
+
+#[test]
+fn a_plan_includes_the_policies_and_the_custom_kinds_of_the_cluster() {
+    if !common::kubectl_is_here() {
+        return;
+    }
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"size": {"type": "integer", "x-kubernetes-validations": [
+        {"rule": "oldSelf <= self", "message": "size never shrinks"}]}}}});
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "widgets.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}]}});
+    let widget = |size: u32| json!({"apiVersion": "example.com/v1", "kind": "Widget", "metadata": {"name": "w"}, "size": size});
+    let hook = json!({"name": "hook.example.com", "clientConfig": {"url": "https://127.0.0.1:1/"}, "failurePolicy": "Ignore", "sideEffects": "None",
+        "admissionReviewVersions": ["v1"], "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}]});
+    let hooks = json!({"apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingWebhookConfiguration", "metadata": {"name": "hooks"}, "webhooks": [hook]});
+    let cluster = common::up(UP);
+    cluster.apply(include_str!("../../../../examples/admission-policies.yaml"));
+    [definition, widget(3), hooks, web("TerminationComplete")].iter().for_each(|object| drop(cluster.apply(&object.to_string())));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("change.yaml");
+    let run = |manifests: &[Value]| {
+        let text: Vec<String> = manifests.iter().map(Value::to_string).collect();
+        std::fs::write(&file, text.join("\n---\n")).unwrap();
+        let output = berth(&cluster.kubeconfig(), &["plan", "-f", file.to_str().unwrap(), "--start", "1s", "--stop", "1s"]);
+        (output.status.code(), String::from_utf8(output.stdout).unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let mut more = web("TerminationComplete");
+    more["spec"]["replicas"] = json!(4);
+    let (code, _, said) = run(&[more]);
+    assert!(code == Some(1) && said.contains("denied request: at most 3 replicas"), "{said}");
+    let (code, _, said) = run(&[web("TerminationStarted"), widget(2)]);
+    assert!(code == Some(1) && said.contains("size never shrinks"), "{said}");
+    let (code, told, said) = run(&[widget(4), web("TerminationStarted")]);
+    assert_eq!(code, Some(0), "{said}");
+    let line = "Assumes that MutatingWebhookConfiguration hooks (webhook hook.example.com) accepts and does not change pods: plans call no webhooks.";
+    // The policy changes the strategy only, so that no pod is created.
+    assert!(!told.contains(line) && !told.contains("PARTIAL"), "{told}");
+    let mut newer = web("TerminationStarted");
+    newer["spec"]["template"]["spec"]["containers"][0]["image"] = json!("web:2");
+    let (code, told, said) = run(&[newer]);
+    assert!(code == Some(0) && told.contains(line), "{told}{said}");
 }
