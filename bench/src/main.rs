@@ -5,6 +5,7 @@
 mod access;
 mod batch;
 mod client;
+mod custom;
 mod etcd;
 mod etcd_server;
 mod figures;

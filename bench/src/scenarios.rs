@@ -1,7 +1,7 @@
 //! What is measured. Every figure has an odd number of runs. A run has a server of its own, unless the figure states what else is repeated.
 
 use crate::{
-    batch, etcd,
+    batch, custom, etcd,
     figures::{Figure, Runs, Table, seconds},
     loads::{
         CONFIG_MAPS, DEPLOYMENTS, LISTED, create, deployment, get, load, new_image, node, rollout, wait_until_all_done, wait_until_bound,
@@ -35,6 +35,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     Scenario { name: "start", systems: Systems::Berth, run: |target| start(target).boxed_local() },
     Scenario { name: "memory", systems: Systems::Both, run: |target| idle(target).boxed_local() },
     Scenario { name: "objects", systems: Systems::Both, run: |target| objects(target).boxed_local() },
+    Scenario { name: "custom-objects", systems: Systems::Both, run: |target| custom::creates(target).boxed_local() },
+    Scenario { name: "custom-definitions", systems: Systems::Berth, run: |target| custom::definitions(target).boxed_local() },
     Scenario { name: "lists", systems: Systems::Both, run: |target| lists(target).boxed_local() },
     Scenario { name: "rollout-1000", systems: Systems::Berth, run: |target| rollout(target, 1000, 5, Table::Readme).boxed_local() },
     Scenario { name: "rollout-100", systems: Systems::Berth, run: |target| rollout(target, 100, 7, Table::Detail).boxed_local() },

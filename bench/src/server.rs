@@ -146,31 +146,19 @@ impl Server {
                 fs::copy(key.path(), own.join(key.file_name())).unwrap();
             }
         }
-        let arguments = match parts {
-            Parts::StoreOnly => &["--controllers=-*", "--nodes", "0"],
-            Parts::Controllers(arguments) => arguments,
-        };
-        let store = etcd.map(|etcd| ["--store", "etcd", "--etcd-servers", &etcd.endpoint]);
-        let started = Instant::now();
-        let mut child = Command::new(binary)
-            .args(["up", "--secure-port", "0", "--data-dir"])
-            .arg(folder.path())
-            .args(store.into_iter().flatten())
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // The kubeconfig is written before this line.
-        while !lines.next().unwrap().unwrap().starts_with("API server ready at ") {}
-        // The output must be read, or the server blocks on a full pipe.
-        std::thread::spawn(move || lines.for_each(drop));
-        let administrator = access::endpoint(&fs::read_to_string(folder.path().join("kubeconfig")).unwrap());
-        assert_eq!(Connection::open(&administrator).await.request("GET", "/readyz", "").await, 200);
-        let ready_after = started.elapsed();
+        let (child, ready_after) = run(binary, folder.path(), etcd, parts).await;
         let user = access::endpoint(&issue(binary, folder.path(), access::NAME, access::NAME));
         let running = Running::Berth { child, binary: binary.to_owned(), etcd: None };
         Self { running, folder, user, beside: Vec::new(), next: Cell::new(0), ready_after }
+    }
+
+    /// Ends berth without a warning, and starts it again on the same folder.
+    pub(crate) async fn restart(&mut self, parts: Parts<'_>) {
+        let Running::Berth { child, binary, etcd } = &mut self.running else { panic!("only berth is restarted") };
+        child.kill().unwrap();
+        child.wait().unwrap();
+        (*child, self.ready_after) = run(binary, self.folder.path(), etcd.as_ref(), parts).await;
+        self.user = access::endpoint(&issue(binary, self.folder.path(), access::NAME, access::NAME));
     }
 
     async fn start_upstream(programs: &Path, binary: &Path, parts: Parts<'_>) -> Self {
@@ -295,6 +283,32 @@ impl Server {
         own.extend(self.beside.iter().flat_map(Self::processes));
         own
     }
+}
+
+/// Starts berth on a folder. Returns the process, and how long it took until `/readyz` was ok.
+async fn run(binary: &Path, folder: &Path, etcd: Option<&Etcd>, parts: Parts<'_>) -> (Child, Duration) {
+    let arguments = match parts {
+        Parts::StoreOnly => &["--controllers=-*", "--nodes", "0"],
+        Parts::Controllers(arguments) => arguments,
+    };
+    let store = etcd.map(|etcd| ["--store", "etcd", "--etcd-servers", &etcd.endpoint]);
+    let started = Instant::now();
+    let mut child = Command::new(binary)
+        .args(["up", "--secure-port", "0", "--data-dir"])
+        .arg(folder)
+        .args(store.into_iter().flatten())
+        .args(arguments)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    // The kubeconfig is written before this line.
+    while !lines.next().unwrap().unwrap().starts_with("API server ready at ") {}
+    // The output must be read, or the server blocks on a full pipe.
+    std::thread::spawn(move || lines.for_each(drop));
+    let administrator = access::endpoint(&fs::read_to_string(folder.join("kubeconfig")).unwrap());
+    assert_eq!(Connection::open(&administrator).await.request("GET", "/readyz", "").await, 200);
+    (child, started.elapsed())
 }
 
 /// The kubeconfig of a user of the berth in this folder.

@@ -7,6 +7,7 @@
 
 mod accepted;
 mod case;
+mod definitions;
 mod differ;
 mod documents;
 mod draw;
@@ -15,6 +16,7 @@ mod end_states;
 mod manifests;
 mod normal;
 mod print;
+mod projects;
 mod report;
 mod rest;
 mod schema;
@@ -61,6 +63,10 @@ struct Arguments {
     /// Applies the manifests of a folder instead: each file or folder in it is a set with servers of its own. Repeatable.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["end_states", "only"])]
     manifests: Vec<PathBuf>,
+    /// Compares generated custom resource definitions, and objects of them, with what the pure functions of `berth-kinds` answer. Needs no berth.
+    /// With a folder: the definitions and objects of the projects in it, which both servers get.
+    #[arg(long, value_name = "DIR", num_args = 0..=1, conflicts_with_all = ["end_states", "only", "manifests"])]
+    definitions: Option<Option<PathBuf>>,
     /// How many cases run at once.
     #[arg(long, default_value_t = 4)]
     at_once: usize,
@@ -82,6 +88,13 @@ fn main() -> ExitCode {
         let tally = runtime.block_on(manifests::run(&arguments.manifests));
         tally.iter().for_each(|tally| print(&tally.text()));
         return if tally.is_some_and(|tally| tally.has_refusals()) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
+    }
+    if let Some(folder) = &arguments.definitions {
+        let differences = match folder {
+            None => runtime.block_on(definitions::run(arguments.seeds.clone())).map(|found| found.differences),
+            Some(folder) => runtime.block_on(projects::run(folder)).map(|found| found.differences),
+        };
+        return if differences.is_some_and(|differences| 0 < differences) { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
     match runtime.block_on(run(&arguments)) {
         Some(report) if report.open() > 0 => ExitCode::FAILURE,

@@ -8,6 +8,7 @@ pub(crate) fn normal(body: &Value, asked: &Value) -> Value {
     own_names(&mut body);
     if body["kind"] == "Status" {
         uids(&mut body);
+        addresses_in_texts(&mut body, &asked.to_string());
     }
     if let Some(metadata) = body.get_mut("metadata") {
         metadata_of(metadata);
@@ -106,6 +107,26 @@ fn replace(value: &mut Value, from: &str, to: &str) {
         Value::String(text) if text == from => to.clone_into(text),
         Value::Array(list) => list.iter_mut().for_each(|value| replace(value, from, to)),
         Value::Object(members) => members.values_mut().for_each(|value| replace(value, from, to)),
+        _ => (),
+    }
+}
+
+/// Messages name the address that a server drew for a Service.
+fn addresses_in_texts(value: &mut Value, asked: &str) {
+    const RANGE: &str = "10.0.0.";
+    match value {
+        Value::String(text) => {
+            let parts: Vec<&str> = text.split(RANGE).collect();
+            let (first, rest) = parts.split_first().expect("a text has a part");
+            let shown = rest.iter().map(|part| {
+                let end = part.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(part.len());
+                let address = format!("{RANGE}{}", &part[..end]);
+                if asked.contains(&address) { address + &part[end..] } else { format!("$address{}", &part[end..]) }
+            });
+            *text = first.to_string() + &shown.collect::<String>();
+        }
+        Value::Array(list) => list.iter_mut().for_each(|value| addresses_in_texts(value, asked)),
+        Value::Object(members) => members.values_mut().for_each(|value| addresses_in_texts(value, asked)),
         _ => (),
     }
 }

@@ -92,7 +92,7 @@ impl Kind {
 pub(crate) struct Server(Client);
 
 impl Server {
-    async fn open(kubeconfig: &Path) -> Self {
+    pub(crate) async fn open(kubeconfig: &Path) -> Self {
         let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
         Self(Client::try_from(config).unwrap())
@@ -175,7 +175,7 @@ impl Server {
 
 /// The text of `299 - "text"`.
 fn warning(header: &str) -> String {
-    let text = header.split_once('"').map_or(header, |(_, text)| text.trim_end_matches('"'));
+    let text = header.split_once('"').map_or(header, |(_, text)| text.strip_suffix('"').unwrap_or(text));
     text.replace("\\\"", "\"").replace("\\\\", "\\")
 }
 

@@ -49,6 +49,7 @@ const ABOUT_KINDS: &[(&str, &str)] = &[
     ("crates/berth-registry/src/bootstrap.rs", "the objects that each cluster has from the start"),
     ("crates/berth-registry/src/kubernetes_service.rs", "the Service of the API servers"),
     ("crates/berth-registry/src/fencing.rs", "the Lease of a leader"),
+    ("crates/berth-registry/src/definitions.rs", "definitions of kinds"),
     ("crates/berth-apiserver/src/auth/", "tokens of service accounts, and namespaces in URLs"),
     ("crates/berth-apiserver/src/handlers/components.rs", "the health of the server's parts"),
     ("crates/berth-apiserver/src/handlers/reviews.rs", "the answers to each review"),

@@ -24,6 +24,8 @@ const LAYERS: &[&str] = &[
     "berth-etcd",
     "berth-remote",
     "berth-analysis",
+    "berth-policies",
+    "berth-webhooks",
     "berth-follow",
     "berth-rollout",
     "berth-node",
@@ -37,8 +39,10 @@ const LAYERS: &[&str] = &[
     "berth-chart",
     "berth-workloads",
     "berth-fieldsets",
+    "berth-admission",
     "berth-rbac",
     "berth-kinds",
+    "berth-cel",
     "berth-api",
     "berth-identity",
     "berth-env",
@@ -91,7 +95,7 @@ const DECIDES: &[&str] = &[
 ];
 
 /// Crates in `crates/` that access the machine: the bans of `crates/clippy.toml` do not apply there.
-const SHELLS: &[&str] = &["berth", "berth-analysis", "berth-apiserver", "berth-dashboard", "berth-http"];
+const SHELLS: &[&str] = &["berth", "berth-analysis", "berth-apiserver", "berth-dashboard", "berth-http", "berth-webhooks"];
 
 /// The crate with the HTTP server, and the path that only it may use.
 const HTTP_SERVER: (&str, &str) = ("crates/berth-http/", "server::conn");

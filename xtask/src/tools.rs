@@ -29,6 +29,7 @@ pub(crate) fn install() -> Vec<Tool> {
     note(&[Tool::Browser], npm.clone().and_then(|()| chromium()));
     note(&[Tool::JavaScriptClient, Tool::Helm3], npm);
     note(&[Tool::PythonClient], python("python", "kubernetes==37.*"));
+    note(&[Tool::Kopf], python("kopf", "kopf==1.45.*"));
     note(&[Tool::Helm4], python("python", "helm-python-sdk==0.2.2"));
     note(&[Tool::Schemathesis], python("schemathesis", "schemathesis==4.32.*"));
     had

@@ -3,6 +3,7 @@
 mod apply;
 mod containers;
 mod field_selector;
+mod hanging_webhook;
 mod informers;
 mod json_patch;
 mod label_selector;
@@ -16,6 +17,8 @@ pub(crate) struct Attack {
     pub(crate) name: &'static str,
     /// Over how many connections.
     pub(super) connections: usize,
+    /// Sent by the administrator before, one after the other. What exists already stays.
+    pub(super) by_administrator: fn() -> Vec<Request>,
     /// Sent once before, one after the other.
     pub(super) prepare: fn() -> Vec<Request>,
     pub(super) request: fn() -> Request,
@@ -51,6 +54,7 @@ pub(crate) const ATTACKS: &[Attack] = &[
     json_patch::ATTACK,
     whole_list::ATTACK,
     informers::ATTACK,
+    hanging_webhook::ATTACK,
 ];
 
 /// The attack of this name.

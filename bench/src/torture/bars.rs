@@ -84,6 +84,10 @@ pub(crate) async fn run(target: &Target, plan: &Plan, only: &[&'static Attack]) 
             [one] => one.name,
             _ => "all at once",
         };
+        for request in attacks.iter().flat_map(|attack| (attack.by_administrator)()) {
+            let status = connection.request_as(request.method, &request.path, request.content_type, &request.body).await;
+            assert!([201, 409].contains(&status), "{name}: {status} {}", String::from_utf8_lossy(&connection.body));
+        }
         let control = measure([&administrator, &anonymous, &neighbour], plan.each).await;
         let mut attackers = attackers::begin(&attacks, &kubeconfig).await;
         let felt = measure([&administrator, &anonymous, &neighbour], plan.each).await;

@@ -6,6 +6,8 @@
 pub mod analysis_answers;
 pub mod apply;
 pub mod archive;
+pub mod definitions;
+pub mod expressions;
 pub mod field_sets;
 pub mod json_body;
 pub mod objects;
@@ -19,6 +21,7 @@ pub mod stored_records;
 pub mod structural;
 pub mod trace;
 pub mod validation;
+pub mod webhook_answers;
 pub mod yaml_body;
 
 /// The name of a target, and what runs it with one input.
@@ -29,6 +32,8 @@ pub const TARGETS: &[Target] = &[
     ("analysis_answers", analysis_answers::run),
     ("apply", apply::run),
     ("archive", archive::run),
+    ("definitions", definitions::run),
+    ("expressions", expressions::run),
     ("field_sets", field_sets::run),
     ("json_body", json_body::run),
     ("patches", patches::run),
@@ -41,5 +46,6 @@ pub const TARGETS: &[Target] = &[
     ("structural", structural::run),
     ("trace", trace::run),
     ("validation", validation::run),
+    ("webhook_answers", webhook_answers::run),
     ("yaml_body", yaml_body::run),
 ];

@@ -72,6 +72,16 @@ pub fn run(data: &[u8]) {
     let _ = check(&mut Unstructured::new(data));
 }
 
+/// A schema, structural or not.
+pub(crate) fn any_schema(u: &mut Unstructured<'_>) -> Result<Value> {
+    schema(u, DEPTH)
+}
+
+/// A value with the names that schemas describe.
+pub(crate) fn any_value(u: &mut Unstructured<'_>) -> Result<Value> {
+    value(u, DEPTH)
+}
+
 fn schema(u: &mut Unstructured<'_>, depth: usize) -> Result<Value> {
     let mut schema = Map::new();
     let kind = *u.choose(&["object", "object", "array", "string", "integer", "number", "boolean", ""])?;

@@ -3,8 +3,13 @@
 use super::{Attack, Request, SIXTY};
 use serde_json::json;
 
-pub(super) const ATTACK: Attack =
-    Attack { name: "apply", connections: SIXTY, prepare: || vec![request_to("")], request: || request_to("&dryRun=All") };
+pub(super) const ATTACK: Attack = Attack {
+    name: "apply",
+    connections: SIXTY,
+    by_administrator: Vec::new,
+    prepare: || vec![request_to("")],
+    request: || request_to("&dryRun=All"),
+};
 
 fn request_to(options: &str) -> Request {
     let variables: Vec<_> = (0..12_000).map(|at| json!({"name": format!("V{at}"), "value": "v"})).collect();

@@ -3,7 +3,8 @@
 use super::{Attack, Request, SIXTY};
 use serde_json::json;
 
-pub(super) const ATTACK: Attack = Attack { name: "containers", connections: SIXTY, prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack =
+    Attack { name: "containers", connections: SIXTY, by_administrator: Vec::new, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     let containers: Vec<_> =

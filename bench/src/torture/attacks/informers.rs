@@ -5,7 +5,8 @@ use super::{Attack, Request};
 /// More than the server answers reads at once.
 const WATCHES: usize = 600;
 
-pub(super) const ATTACK: Attack = Attack { name: "informers", connections: WATCHES, prepare: Vec::new, request };
+pub(super) const ATTACK: Attack =
+    Attack { name: "informers", connections: WATCHES, by_administrator: Vec::new, prepare: Vec::new, request };
 
 fn request() -> Request {
     Request::get("/api/v1/namespaces/default/services?watch=true&allowWatchBookmarks=true&timeoutSeconds=600".to_owned())

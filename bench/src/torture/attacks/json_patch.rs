@@ -3,7 +3,8 @@
 use super::{Attack, Request, SIXTY, VICTIM};
 use serde_json::{Value, json};
 
-pub(super) const ATTACK: Attack = Attack { name: "json-patch", connections: SIXTY, prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack =
+    Attack { name: "json-patch", connections: SIXTY, by_administrator: Vec::new, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     let insert = json!({"op": "add", "path": "/metadata/finalizers/0", "value": "example.com/f"});

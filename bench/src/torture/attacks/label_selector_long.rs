@@ -2,7 +2,8 @@
 
 use super::{Attack, Request, SIXTY};
 
-pub(super) const ATTACK: Attack = Attack { name: "label-selector-long", connections: SIXTY, prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack =
+    Attack { name: "label-selector-long", connections: SIXTY, by_administrator: Vec::new, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     let requirements: Vec<String> = (0..3500).map(|at| format!("!k{at}")).collect();

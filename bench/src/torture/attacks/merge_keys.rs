@@ -3,7 +3,8 @@
 use super::{Attack, Request, SIXTY};
 use std::fmt::Write as _;
 
-pub(super) const ATTACK: Attack = Attack { name: "merge-keys", connections: SIXTY, prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack =
+    Attack { name: "merge-keys", connections: SIXTY, by_administrator: Vec::new, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     let mut body = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: many}\nx: &x {".to_owned();

@@ -2,7 +2,8 @@
 
 use super::{Attack, Request, SIXTY};
 
-pub(super) const ATTACK: Attack = Attack { name: "whole-list", connections: SIXTY, prepare: || Vec::new(), request };
+pub(super) const ATTACK: Attack =
+    Attack { name: "whole-list", connections: SIXTY, by_administrator: Vec::new, prepare: || Vec::new(), request };
 
 fn request() -> Request {
     Request::get("/api/v1/configmaps".to_owned())

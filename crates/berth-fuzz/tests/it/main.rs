@@ -121,5 +121,5 @@ macro_rules! targets {
 }
 
 targets! {
-    analysis_answers apply archive field_sets json_body patches protobuf_body requests roles scalars selectors stored_records structural trace validation yaml_body
+    analysis_answers apply archive definitions expressions field_sets json_body patches protobuf_body requests roles scalars selectors stored_records structural trace validation webhook_answers yaml_body
 }
